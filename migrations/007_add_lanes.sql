@@ -1,0 +1,36 @@
+-- Newest wins: what a lane knows outlives its jobs, so that pruning never lets an old save win.
+
+CREATE TABLE lanes (
+  subject_key TEXT NOT NULL,
+  job_type TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  job_id TEXT NOT NULL,
+  ended TEXT CHECK (ended IN (
+    'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'
+  )),
+  numbered_by TEXT NOT NULL CHECK (numbered_by IN ('server', 'client')),
+  interrupts INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (subject_key, job_type)
+) WITHOUT ROWID;
+
+ALTER TABLE jobs ADD COLUMN supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supersede IN ('lane', 'subject', 'none'));
+ALTER TABLE jobs ADD COLUMN on_running TEXT NOT NULL DEFAULT 'finish' CHECK (on_running IN ('finish', 'cancel'));
+ALTER TABLE jobs ADD COLUMN max_interrupts INTEGER NOT NULL DEFAULT 3;
+ALTER TABLE jobs ADD COLUMN stale INTEGER NOT NULL DEFAULT 0 CHECK (stale IN (0, 1));
+ALTER TABLE jobs ADD COLUMN superseded_by TEXT CHECK (state <> 'SUPERSEDED' OR superseded_by IS NOT NULL);
+ALTER TABLE jobs ADD COLUMN retry_of TEXT;
+
+CREATE UNIQUE INDEX idx_jobs_lane_generation ON jobs (subject_key, job_type, generation)
+  WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL;
+
+CREATE INDEX idx_jobs_lane_live ON jobs (subject_key, job_type)
+  WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND subject_key <> '' AND supersede <> 'none';
+
+-- Selections (job.cancel and its kin) touch live jobs only, however long a tag's history is.
+CREATE INDEX idx_jobs_subject_live ON jobs (subject_key)
+  WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND subject_key <> '';
+CREATE INDEX idx_jobs_tag_live ON jobs (user_tag)
+  WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND user_tag IS NOT NULL;
+CREATE INDEX idx_jobs_group_live ON jobs (chain_group_id)
+  WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND chain_group_id IS NOT NULL;
+CREATE INDEX idx_jobs_group ON jobs (chain_group_id) WHERE chain_group_id IS NOT NULL;

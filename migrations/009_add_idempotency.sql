@@ -1,0 +1,13 @@
+-- A call repeated with the same key is the same job, also after the job itself is pruned.
+
+CREATE TABLE idempotency (
+  idempotency_key TEXT PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  spec_hash TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX idx_idempotency_expires ON idempotency (expires_at);
+
+ALTER TABLE jobs ADD COLUMN idempotency_key TEXT;
+ALTER TABLE jobs ADD COLUMN spec_hash TEXT;

@@ -1,0 +1,51 @@
+"""`semanticad`, also `python -m semantica_daemon`: the daemon in the foreground, logging to stderr."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from semantica_daemon import VERSION, daemon
+from semantica_daemon.errors import StartRefused
+
+EPILOG = """\
+Everything lies where the XDG folders say, or in $SEMANTICA_HOME when that is set.
+SIGTERM stops it after the running jobs had their grace period; a second one stops it at once.
+
+exit codes: 0 stopped, 64 usage, 70 internal error, 75 another daemon runs, 77 permission, 78 configuration or schema
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="semanticad",
+        description="Run the Semantica daemon in the foreground.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--config", type=Path, metavar="FILE", help="a config.toml other than the usual one")
+    found.add_argument("--version", action="version", version=f"semanticad {VERSION}")
+    return found
+
+
+def main() -> None:
+    """Leaves by os._exit: a handler's thread that never returns must not keep the process alive."""
+    arguments = parse(sys.argv[1:])
+    try:
+        code = daemon.main(arguments.config)
+    except StartRefused as refused:
+        print(f"semanticad: {refused}", file=sys.stderr)  # noqa: T201
+        code = refused.exit_code
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    try:
+        return parser().parse_args(argv)
+    except SystemExit as leave:
+        raise SystemExit(64 if leave.code == 2 else leave.code) from None
+
+
+if __name__ == "__main__":
+    main()

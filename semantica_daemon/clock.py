@@ -1,0 +1,38 @@
+"""Time, injected: wall-clock instants in epoch ms, and timers by the monotonic clock.
+
+Tests put a manual clock in its place; nothing else in the daemon asks what time it is.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Epoch milliseconds, for what is stored and shown."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump, for measuring."""
+        ...
+
+    def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` on the loop in `delay_ms`."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)

@@ -1,0 +1,79 @@
+"""config.toml: every key optional, unknown ones refused with the nearest name. Reaches only `daemon`."""
+
+import difflib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from semantica_daemon.errors import StartRefused
+from semantica_daemon.model.queue import QueueRules
+
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
+    max_slots: Annotated[int, Meta(ge=0, le=1024)] = 0
+    grace_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 5000
+    durability: Literal["normal", "full"] = "normal"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    daemon: DaemonSection = DaemonSection()
+    queues: dict[str, QueueRules] = {}
+    handlers: dict[str, str] = {}
+    handler_path: list[str] = []
+
+    @property
+    def slots(self) -> int:
+        return self.daemon.max_slots or os.cpu_count() or 1
+
+
+def load(path: Path) -> Config:
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartRefused(f"{path} cannot be read: {error}") from error
+    try:
+        config = msgspec.convert(tomllib.loads(text), Config)
+    except tomllib.TOMLDecodeError as error:
+        raise StartRefused(f"{path} is not TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise StartRefused(f"{path}: {_explain(str(error))}") from error
+    _check_queues(config, path)
+    folders = [str((path.parent / Path(folder).expanduser()).resolve()) for folder in config.handler_path]
+    return msgspec.structs.replace(config, handler_path=folders)
+
+
+def _check_queues(config: Config, path: Path) -> None:
+    for name, rules in config.queues.items():
+        if not QUEUE_NAME.fullmatch(name):
+            raise StartRefused(f"{path}: queue name {name!r}: at most 64 of A-Z a-z 0-9 _ . -")
+        if (rules.slots or 0) < 0 or (rules.max_queued or 0) < 0:
+            raise StartRefused(f"{path}: queues.{name}: slots and max_queued cannot be negative")
+
+
+def _explain(message: str) -> str:
+    """msgspec's sentence in the words of a config file: keys by their dotted names, and the nearest for a wrong one."""
+    where = re.search(r" - at `\$\.?([^`]*)`", message)
+    section = where[1] if where else ""
+    unknown = re.search(r"unknown field `([^`]+)`", message)
+    if unknown:
+        near = difflib.get_close_matches(unknown[1], _keys(section), 1)
+        key = f"{section}.{unknown[1]}" if section else unknown[1]
+        return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
+    return f"{section}: {message.split(' - at ')[0]}" if section else message
+
+
+def _keys(section: str) -> tuple[str, ...]:
+    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection}
+    kind = kinds.get(section, QueueRules if section.startswith("queues") else None)
+    return kind.__struct_fields__ if kind else ()

@@ -1,0 +1,227 @@
+"""The composition root, the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
+
+import asyncio
+import fcntl
+import os
+import resource
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+
+import anyio
+import msgspec
+import structlog
+from msgspec import Struct
+
+from semantica_daemon import VERSION, config, logs, paths
+from semantica_daemon.clock import Clock, SystemClock
+from semantica_daemon.config import Config
+from semantica_daemon.engine import handlers
+from semantica_daemon.engine.attempt import Workshop
+from semantica_daemon.engine.dispatcher import Dispatcher
+from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.passes import Pass
+from semantica_daemon.engine.readers import Readers, open_readers
+from semantica_daemon.engine.scheduler import Scheduler
+from semantica_daemon.engine.waiting import Waiting
+from semantica_daemon.engine.writer import Writer
+from semantica_daemon.errors import StartRefused
+from semantica_daemon.model.outcome import SHUT_DOWN
+from semantica_daemon.model.queue import limits
+from semantica_daemon.paths import Paths
+from semantica_daemon.rpc.answers import Rooms
+from semantica_daemon.rpc.server import Server
+from semantica_daemon.store.database import Committed, Database, connect
+from semantica_daemon.store.migrate import migrate
+from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.store.writes.lifecycle import started, stopping
+from semantica_daemon.store.writes.recover import recover
+
+log = structlog.get_logger()
+
+MARGIN_MS = 500
+"""Past the grace period, for the ends of runs to be written."""
+
+
+class Setting(Struct, frozen=True):
+    """What a daemon is made from; tests give their own clock and randomness."""
+
+    paths: Paths
+    config: Config
+    clock: Clock
+    random: Random
+
+
+class Daemon:
+    """A running daemon: `rooms` to talk to, `stop` to end it (a second time: at once)."""
+
+    def __init__(self, rooms: Rooms, dispatcher: Dispatcher, server: Server, grace_ms: int) -> None:
+        self.rooms = rooms
+        self._dispatcher = dispatcher
+        self._server = server
+        self._grace_ms = grace_ms
+        self._stop = asyncio.Event()
+        self._now = asyncio.Event()
+
+    def stop(self, reason: str) -> None:
+        if self._stop.is_set():
+            self._now.set()
+            return
+        log.info("stopping", reason=reason)
+        self._stop.set()
+
+    async def until_stopped(self) -> None:
+        await self._stop.wait()
+
+    async def wind_down(self, reason: str) -> None:
+        """Refuse, stop claiming, ask the runs to end, give them their grace, write how each has ended."""
+        self.rooms.status = "stopping"
+        self.rooms.writer.claiming = False
+        self._server.close()
+        await self.rooms.writer.run(stopping, reason)
+        self._dispatcher.stop_all()
+        idle = asyncio.create_task(self._dispatcher.until_idle())
+        now = asyncio.create_task(self._now.wait())
+        grace = (self._grace_ms + MARGIN_MS) / 1000
+        await asyncio.wait({idle, now}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+        now.cancel()
+        for attempt in self._dispatcher.left():
+            log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
+            await self.rooms.writer.run(finish, Finish(attempt.claim.run, SHUT_DOWN))
+        self._server.hang_up()
+
+
+@asynccontextmanager
+async def running(setting: Setting) -> AsyncIterator[Daemon]:
+    """lock → migrate → database → writer → recovery → scheduler, dispatcher → server → ready, and back."""
+    with locked(setting.paths):
+        database = open_database(setting)
+        async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
+            writer = Writer(database, setting.clock)
+            tasks.start_soon(writer.work)
+            recovered = await writer.run(recover, None)
+            if recovered.jobs:
+                log.warning("recovered", jobs=len(recovered.jobs))
+            daemon, passes = assemble(setting, database, writer, readers)
+            for part in passes:
+                tasks.start_soon(part.run)
+            await daemon._server.open()
+            writer.claiming = True
+            await writer.run(started, VERSION)
+            daemon.rooms.status = "ready"
+            try:
+                yield daemon
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await daemon.wind_down("stopping")
+                    tasks.cancel_scope.cancel()
+                    await writer.close()
+
+
+def assemble(setting: Setting, database: Database, writer: Writer, readers: Readers) -> tuple[Daemon, list[Pass]]:
+    section = setting.config.daemon
+    found = handlers.load(setting.config.handlers, setting.config.handler_path)
+    threads = ThreadPoolExecutor(setting.config.slots, "handler")
+    dispatcher = Dispatcher(Workshop(found, writer, setting.clock, threads, section.grace_ms))
+    feed = Feed(readers, database.epoch, database.sequence)
+    scheduler = Pass("scheduler", Scheduler(writer).step, setting.clock)
+    rooms = Rooms(
+        writer=writer,
+        readers=readers,
+        feed=feed,
+        intake=Intake(found),
+        waiting=Waiting(readers, writer, feed),
+        clock=setting.clock,
+        limits=limits(setting.config.slots, setting.config.queues),
+        passes=[scheduler],
+        running=lambda: dispatcher.running,
+        shutdown=lambda reason: daemon.stop(reason),
+        database=setting.paths.database,
+        config={
+            "paths": {k: str(v) for k, v in setting.paths._asdict().items()},
+            **msgspec.to_builtins(setting.config),
+        },
+        started=setting.clock.monotonic(),
+    )
+    server = Server(setting.paths.socket, rooms)
+    rooms.passes.append(Pass("socket", server.check, setting.clock))
+    daemon = Daemon(rooms, dispatcher, server, section.grace_ms)
+
+    def wake(committed: Committed) -> None:
+        if committed.due is not None:
+            scheduler.wake_by(committed.due)
+
+    writer.on_commit += [feed.committed, dispatcher.committed, wake, logs.EventLog(section.log_level).committed]
+    return daemon, rooms.passes
+
+
+def open_database(setting: Setting) -> Database:
+    try:
+        connection = connect(setting.paths.database)
+        applied = migrate(connection, setting.clock.now())
+    except sqlite3.Error as error:
+        raise StartRefused(f"{setting.paths.database} cannot be opened: {error}") from error
+    if applied:
+        log.info("migrated", versions=applied)
+    rules = limits(setting.config.slots, setting.config.queues)
+    return Database(connection, rules, setting.random, setting.config.daemon.durability == "full")
+
+
+@contextmanager
+def locked(where: Paths) -> Iterator[None]:
+    """One daemon per data directory: an OS lock, which dies with its holder, never a pid file."""
+    try:
+        for folder in (where.data, where.socket.parent):
+            paths.make_private(folder)
+        handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartRefused(f"cannot use {where.data}: {error}", 77) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise StartRefused(
+            f"another semanticad already runs for {where.data} (it holds {where.lock.name})", 75
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+async def serve(setting: Setting) -> None:
+    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs."""
+    async with running(setting) as daemon:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
+        log.info("ready", version=VERSION, socket=str(setting.paths.socket), slots=setting.config.slots)
+        await daemon.until_stopped()
+
+
+def main(config_path: Path | None = None) -> int:
+    where = paths.find(os.environ)
+    if config_path is not None:
+        where = where._replace(config=config_path.absolute())
+    os.umask(0o077)
+    raise_file_limit()
+    settings = config.load(where.config)
+    logs.configure(settings.daemon.log_level, settings.daemon.log_format)
+    setting = Setting(where, settings, SystemClock(), Random())
+    anyio.run(serve, setting)
+    log.info("stopped")
+    return 0
+
+
+def raise_file_limit() -> None:
+    """A thousand connections need more than the usual soft limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 65_536
+    if soft < min(wanted, 65_536):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 65_536), hard))

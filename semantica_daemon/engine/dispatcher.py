@@ -1,0 +1,48 @@
+"""Starts an attempt for every claim that was committed, and passes on what must stop. The claiming itself is the last
+verb of every transaction (`store/writes/claim`)."""
+
+import asyncio
+
+from semantica_daemon.engine.attempt import Attempt, Workshop
+from semantica_daemon.store.database import Committed
+
+
+class Dispatcher:
+    def __init__(self, shop: Workshop) -> None:
+        self._shop = shop
+        self._attempts: dict[str, Attempt] = {}
+        self._idle = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def running(self) -> int:
+        return len(self._attempts)
+
+    def committed(self, committed: Committed) -> None:
+        for claim in committed.closing:
+            self._idle.clear()
+            attempt = self._attempts[claim.run.run_id] = Attempt(claim, self._shop, self._over)
+            if self._stopping:
+                attempt.stop("shutdown")
+        for stop in committed.stops:
+            running = self._attempts.get(stop.run_id)
+            if running is not None:
+                running.stop(stop.cause)
+
+    def stop_all(self) -> None:
+        self._stopping = True
+        for attempt in list(self._attempts.values()):
+            attempt.stop("shutdown")
+
+    async def until_idle(self) -> None:
+        if self._attempts:
+            await self._idle.wait()
+
+    def left(self) -> list[Attempt]:
+        """Who did not stop in time."""
+        return list(self._attempts.values())
+
+    def _over(self, attempt: Attempt) -> None:
+        del self._attempts[attempt.claim.run.run_id]
+        if not self._attempts:
+            self._idle.set()

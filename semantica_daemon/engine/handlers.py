@@ -1,0 +1,158 @@
+"""IN_PROCESS handlers: where they come from, what they are given (ctx), and the three that are built in."""
+
+import asyncio
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.engine.reporter import Reporter
+from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
+from semantica_daemon.model.event import LEVELS
+from semantica_daemon.model.job import Ms
+from semantica_daemon.store.writes.report import Line, Progress
+
+GROUP = "semantica.handlers"
+
+
+class Context:
+    """What a handler knows of its run, and what it can say. Every method may be called from any thread."""
+
+    def __init__(self, job_id: str, attempt: int, reporter: Reporter) -> None:
+        self.job_id = job_id
+        self.attempt = attempt
+        self.workspace: str | None = None
+        self._reporter = reporter
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was asked to stop: return soon."""
+        return self._cancelled
+
+    def progress(
+        self,
+        percent: float | None = None,
+        phase: str | None = None,
+        items_completed: int | None = None,
+        items_total: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        """The newest counts: what comes faster than it can be stored is merged."""
+        said = {"percent": percent, "phase": phase, "items_completed": items_completed}
+        said |= {"items_total": items_total, "message": message}
+        self._reporter.progress(msgspec.convert(said, Progress))
+
+    def log(self, message: str, level: str = "info", **payload: Any) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
+        self._reporter.line(Line(str(message), level, msgspec.to_builtins(payload) if payload else None))
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+
+
+class Handler(Struct, frozen=True):
+    function: Callable[[Context, Any], Any]
+    is_async: bool
+    payload: "msgspec.json.Decoder[Any]"
+
+
+class Handlers:
+    def __init__(self, found: dict[str, Handler]) -> None:
+        self._found = found
+
+    def __contains__(self, job_type: str) -> bool:
+        return job_type in self._found
+
+    def names(self) -> list[str]:
+        return sorted(self._found)
+
+    def get(self, job_type: str) -> Handler:
+        handler = self._found.get(job_type)
+        if handler is None:
+            near = difflib.get_close_matches(job_type, self._found, 1)
+            hint = f"did you mean {near[0]}?" if near else "handlers come from [handlers] in the config"
+            raise NoHandler(f"no handler is registered for job_type {job_type}", hint, path="$.job_type")
+        return handler
+
+    def check(self, job_type: str, payload: bytes) -> None:
+        """A typed payload is refused when it is handed in, not when it is run."""
+        try:
+            self.get(job_type).payload.decode(payload)
+        except msgspec.ValidationError as error:
+            message = str(error).replace("`$", "`$.payload")
+            path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
+            raise PayloadRefused(message, f"{job_type} says what its payload must look like", path=path) from None
+
+
+def load(configured: dict[str, str], search_path: list[str]) -> Handlers:
+    """Built in, then installed packages' entry points, then the config; the later one wins."""
+    sys.path[:0] = [folder for folder in search_path if folder not in sys.path]
+    found = {name: _handler(name, function) for name, function in BUILT_IN.items()}
+    for entry in entry_points(group=GROUP):
+        found[entry.name] = _handler(entry.name, _import(entry.name, entry.value))
+    for job_type, target in configured.items():
+        found[job_type] = _handler(job_type, _import(job_type, target))
+    return Handlers(found)
+
+
+def _import(job_type: str, target: str) -> Any:
+    module, _, name = target.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise StartRefused(
+            f"handler {job_type} = {target!r} cannot be loaded ({type(error).__name__}: {error}): "
+            'write it as "package.module:function"; folders outside site-packages go into handler_path'
+        ) from error
+    return found
+
+
+def _handler(job_type: str, function: Any) -> Handler:
+    if not callable(function):
+        raise StartRefused(f"handler {job_type} is not callable: it must be a function of (ctx, payload)")
+    parameters = list(inspect.signature(function).parameters.values())
+    if len(parameters) < 2:
+        raise StartRefused(f"handler {job_type} takes {len(parameters)} arguments: it must take (ctx, payload)")
+    hint = (
+        inspect.get_annotations(function, eval_str=True).get(parameters[1].name)
+        if inspect.isroutine(function)
+        else None
+    )
+    typed = isinstance(hint, type) and issubclass(hint, Struct)
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint if typed else dict[str, Any])
+    return Handler(function, inspect.iscoroutinefunction(function), decoder)
+
+
+async def noop(ctx: Context, payload: dict[str, Any]) -> None:
+    """Does nothing."""
+
+
+async def echo(ctx: Context, payload: dict[str, Any]) -> dict[str, Any]:
+    """Returns its payload."""
+    return payload
+
+
+class Sleep(Struct, forbid_unknown_fields=True):
+    ms: Ms
+
+
+async def sleep(ctx: Context, payload: Sleep) -> None:
+    """Sleeps for `ms`."""
+    await asyncio.sleep(payload.ms / 1000)
+
+
+BUILT_IN: dict[str, Callable[[Context, Any], Any]] = {
+    "semantica.noop": noop,
+    "semantica.echo": echo,
+    "semantica.sleep": sleep,
+}

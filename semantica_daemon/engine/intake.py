@@ -1,0 +1,71 @@
+"""What a spec must be before the writer sees it: sound in itself, runnable here, and small enough to keep."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.engine.handlers import Handlers
+from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, spec_hash
+from semantica_daemon.store.writes.enqueue import Admitted
+
+LONG_NUMBER = re.compile(rb"\d{19}")
+LARGEST = 2**63
+
+
+class Intake:
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+
+    def admit(self, spec: JobSpec) -> Admitted:
+        check(spec)
+        mode = self._mode(spec)
+        payload = msgspec.json.encode(spec.payload)
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            raise InvalidParams(
+                f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken - at `$.payload`",
+                "put it into a file and name the file",
+                path="$.payload",
+            )
+        if LONG_NUMBER.search(payload):
+            _check_integers(spec.payload, "$.payload")
+        self._handlers.check(spec.job_type, payload)
+        return Admitted(spec, mode, payload.decode(), spec_hash(spec) if spec.idempotency_key else None)
+
+    def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
+        admitted = []
+        for number, spec in enumerate(specs):
+            try:
+                admitted.append(self.admit(spec))
+            except Exception as refused:
+                path = getattr(refused, "details", {}).get("path")
+                if path:
+                    refused.details["path"] = f"$.jobs[{number}]{path[1:]}"  # type: ignore[attr-defined]
+                raise
+        return admitted
+
+    def _mode(self, spec: JobSpec) -> str:
+        """As asked for; else IN_PROCESS when there is a handler, SUBPROCESS when there is none."""
+        if spec.execution_mode == "IN_PROCESS" or (spec.execution_mode is None and spec.job_type in self._handlers):
+            self._handlers.get(spec.job_type)
+            return "IN_PROCESS"
+        mode = spec.execution_mode or "SUBPROCESS"
+        why = "" if spec.execution_mode else f" (no handler is registered for job_type {spec.job_type})"
+        raise NotSupported(
+            f"{mode} jobs are not supported by this version{why} - at `$.execution_mode`",
+            f"IN_PROCESS handlers here: {', '.join(self._handlers.names())}",
+            path="$.execution_mode",
+        )
+
+
+def _check_integers(value: Any, path: str) -> None:
+    """JSON knows no limit, but what reads these numbers next does; walked only when there is a long one."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_integers(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_integers(item, f"{path}[{number}]")
+    elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+        raise InvalidParams(f"an integer beyond 64 bits - at `{path}`", "send it as a string", path=path)

@@ -1,0 +1,58 @@
+"""The one loop every background part runs in: clear the wake, step, wait until it is due or woken."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from semantica_daemon.clock import Clock
+
+LONGEST_WAIT_MS = 30_000
+
+
+class LastPass(Struct):
+    """What admin.health shows of a part."""
+
+    at: int | None = None
+    passes: int = 0
+    next_at: int | None = None
+
+
+class Pass:
+    """`step` does what is due and answers the instant (epoch ms) of the next, None when only a wake brings one."""
+
+    def __init__(self, name: str, step: Callable[[], Awaitable[int | None]], clock: Clock) -> None:
+        self.name = name
+        self.last = LastPass()
+        self._step = step
+        self._clock = clock
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def wake_by(self, instant: int) -> None:
+        """Woken only if that is sooner than it would come by itself."""
+        if self.last.next_at is None or instant < self.last.next_at:
+            self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            self._wake.clear()
+            self.last.next_at = None  # what is committed while it steps must wake it, however late that is due
+            self.last.next_at = await self._step()
+            self.last.at = self._clock.now()
+            self.last.passes += 1
+            await self._wait(self.last.next_at)
+
+    async def _wait(self, due: int | None) -> None:
+        """Never longer than LONGEST_WAIT_MS towards a given instant, so that waking from suspend is noticed."""
+        if due is None:
+            await self._wake.wait()
+            return
+        delay = min(max(0, due - self._clock.now()), LONGEST_WAIT_MS)
+        timer = self._clock.after(delay, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,55 @@
+"""The reader pool: a few read-only connections, each question on one of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
+
+import aiosqlite
+import anyio
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READERS = 3
+PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
+
+
+class Readers:
+    def __init__(self, idle: "asyncio.LifoQueue[aiosqlite.Connection]") -> None:
+        self._idle = idle
+
+    async def ask(
+        self,
+        question: Callable[Concatenate[aiosqlite.Connection, P], Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Most recently used first, so that the others' caches stay small."""
+        connection = await self._idle.get()
+        try:
+            return await question(connection, *args, **kwargs)
+        finally:
+            self._idle.put_nowait(connection)
+
+
+@asynccontextmanager
+async def open_readers(path: Path, count: int = READERS) -> AsyncIterator[Readers]:
+    idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
+    address = f"file:{quote(str(path))}?mode=ro"
+    async with AsyncExitStack() as stack:
+        for _ in range(count):
+            connection = aiosqlite.connect(address, uri=True, isolation_level=None)
+            stack.push_async_callback(_close, await connection)
+            for pragma in PRAGMAS:
+                await connection.execute(pragma)
+            idle.put_nowait(connection)
+        yield Readers(idle)
+
+
+async def _close(connection: aiosqlite.Connection) -> None:
+    """Shielded: an aiosqlite connection left open hangs the interpreter at exit."""
+    with anyio.CancelScope(shield=True):
+        await connection.close()

@@ -1,0 +1,84 @@
+"""What a run says, on its way to the writer: one report under way at a time, a bounded number of lines behind it.
+
+A handler that says more than can be stored loses lines, and a line says how many; progress is merged, newest wins.
+"""
+
+import asyncio
+import threading
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.engine.writer import Writer
+from semantica_daemon.store.transition import Running
+from semantica_daemon.store.writes.report import Line, Progress, Report, report
+
+MOST_LINES = 1000
+LONGEST_LINE = 65_536
+
+
+class Reporter:
+    def __init__(self, run: Running, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+        self._run = run
+        self._writer = writer
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._lines: list[Line] = []
+        self._dropped = 0
+        self._progress: Progress | None = None
+        self._under_way = False
+
+    def line(self, line: Line) -> None:
+        with self._lock:
+            if len(self._lines) < MOST_LINES:
+                self._lines.append(msgspec.structs.replace(line, message=storable(line.message)))
+            else:
+                self._dropped += 1
+        self._nudge()
+
+    def progress(self, progress: Progress) -> None:
+        with self._lock:
+            self._progress = progress if self._progress is None else _merged(self._progress, progress)
+        self._nudge()
+
+    def flush(self) -> None:
+        """On the loop: send what is left, before the end of the run is."""
+        lines, progress = self._take()
+        if lines or progress:
+            self._writer.submit(report, Report(self._run, lines, progress), self._sent, ours=True)
+
+    def _nudge(self) -> None:
+        with self._lock:
+            if self._under_way:
+                return
+            self._under_way = True
+        self._loop.call_soon_threadsafe(self._send)
+
+    def _send(self) -> None:
+        lines, progress = self._take()
+        if not lines and progress is None:
+            with self._lock:
+                self._under_way = False
+            return
+        self._writer.submit(report, Report(self._run, lines, progress), self._sent, ours=True)
+
+    def _sent(self, result: Any) -> None:
+        self._send()
+
+    def _take(self) -> tuple[tuple[Line, ...], Progress | None]:
+        with self._lock:
+            lines, progress, dropped = tuple(self._lines), self._progress, self._dropped
+            self._lines, self._progress, self._dropped = [], None, 0
+        if dropped:
+            lines += (Line(f"{dropped} lines came faster than they could be stored and were dropped", "warn"),)
+        return lines, progress
+
+
+def storable(text: str) -> str:
+    """Text that SQLite and JSON both take: no lone surrogates, and not endless."""
+    return text[:LONGEST_LINE].encode("utf-8", "replace").decode()
+
+
+def _merged(old: Progress, new: Progress) -> Progress:
+    given = {name: value for name, value in msgspec.structs.asdict(new).items() if value is not None}
+    return msgspec.structs.replace(old, **given)

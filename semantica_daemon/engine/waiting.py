@@ -1,0 +1,64 @@
+"""Calls that wait for a job: they hold no connection to the database while they do."""
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.readers import Readers
+from semantica_daemon.engine.writer import Writer
+from semantica_daemon.model.state import TERMINAL
+from semantica_daemon.model.view import JobWithRuns
+from semantica_daemon.store import reads
+from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
+
+DEFAULT_WAIT_MS = 8000
+Wait = Annotated[int, Meta(ge=0, le=86_400_000)]
+
+
+class Waited(Struct, frozen=True):
+    finished: bool
+    job: JobWithRuns
+
+
+class Waiting:
+    def __init__(self, readers: Readers, writer: Writer, feed: Feed) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._feed = feed
+
+    async def wait(self, prefix: str, timeout_ms: int) -> Waited:
+        """Until the job has ended or the time is up; either way its newest state."""
+        job = await self._readers.ask(reads.job, prefix)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_ms / 1000
+        with self._feed.watching(job.job_id) as wake:
+            while True:
+                wake.clear()
+                job = await self._readers.ask(reads.job, job.job_id)
+                left = until - loop.time()
+                if job.state in TERMINAL or left <= 0:
+                    return Waited(job.state in TERMINAL, job)
+                try:
+                    await asyncio.wait_for(wake.wait(), left)
+                except TimeoutError:
+                    continue
+
+    async def cancel(self, request: Cancel, wait_ms: int) -> Cancelled:
+        """A selection is worked off in parts, so that a long queue never holds the writer."""
+        result: Cancelled = await self._writer.run(cancel, request)
+        part = result
+        while request.field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
+            part = await self._writer.run(cancel, request)
+            result.cancelled.extend(part.cancelled)
+            result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
+        if wait_ms and result.cancelling:
+            return await self._until_gone(result, wait_ms)
+        return result
+
+    async def _until_gone(self, result: Cancelled, wait_ms: int) -> Cancelled:
+        waited = await asyncio.gather(*(self.wait(job_id, wait_ms) for job_id in result.cancelling))
+        gone = [one.job.job_id for one in waited if one.finished]
+        still = [one.job.job_id for one in waited if not one.finished]
+        return Cancelled(result.cancelled + gone, still, result.unchanged)

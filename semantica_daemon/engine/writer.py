@@ -1,0 +1,171 @@
+"""The single writer: a command queue, one transaction per batch on the connection's own thread, replies after the
+commit. While one batch commits the next gathers, so that under load many commands share a commit."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from semantica_daemon import failpoints
+from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
+from semantica_daemon.store.database import Command, Committed, Database, Verb
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.claim import claim
+
+log = structlog.get_logger()
+
+MOST_IN_BATCH = 256
+MOST_WAITING = 10_000
+BUSY_TRIES = 4
+BUSY_WAIT_S = 0.05
+TRY_AGAIN_MS = 500
+SYNC_EVERY_MS = 1000
+
+Done = Callable[[Any], None]
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """A command and who waits for it. `ours`: kept and tried again when a batch is lost, never dropped."""
+
+    command: Command
+    done: Done | None
+    ours: bool
+
+
+class Writer:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.on_commit: list[Callable[[Committed], None]] = []
+        self.on_room: list[Callable[[], None]] = []
+        self.claiming = False
+        self.batches = 0
+        self.last_commit_at: int | None = None
+        self.trouble: str | None = None
+        self._database = database
+        self._clock = clock
+        self._waiting: deque[Entry] = deque()
+        self._wake = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "writer")
+        self._sync_timer: Timer | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whoever brings commands from outside stops reading until `on_room`."""
+        return len(self._waiting) >= MOST_WAITING
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def submit(
+        self, verb: Verb, request: Any, done: Done | None = None, *, durable: bool = False, ours: bool = False
+    ) -> None:
+        """`done` is called on the loop, after the commit, with the result or the exception."""
+        self._waiting.append(Entry(Command(verb, request, durable), done, ours))
+        self._wake.set()
+
+    async def run(self, verb: Verb, request: Any) -> Any:
+        """For our own parts: waits for the commit, and is never dropped."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.submit(verb, request, lambda result: _resolve(reply, result), ours=True)
+        return await reply
+
+    async def work(self) -> None:
+        """The writer task. Ends only by being cancelled, or with what it cannot go on after."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                was_full = self.full
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_BATCH))]
+                try:
+                    committed = await loop.run_in_executor(self._thread, self._transact, batch)
+                except Refusal as refused:
+                    self._lost(batch, refused)
+                    break
+                self._after(batch, committed)
+                if was_full and not self.full:
+                    for resume in self.on_room:
+                        resume()
+
+    async def close(self) -> None:
+        """After the last command; checkpoints and closes the database on its own thread."""
+        if self._sync_timer is not None:
+            self._sync_timer.cancel()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+        self._thread.shutdown(wait=False)
+
+    def _transact(self, batch: list[Entry]) -> Committed:
+        """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
+        closing = claim if self.claiming else _claim_nothing
+        commands = [entry.command for entry in batch]
+        for attempt in range(BUSY_TRIES):
+            try:
+                return self._database.transact(commands, self._clock.now(), closing)
+            except DatabaseBusy:
+                if attempt == BUSY_TRIES - 1:
+                    raise
+                time.sleep(BUSY_WAIT_S * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _after(self, batch: list[Entry], committed: Committed) -> None:
+        failpoints.hit("after_commit_before_reply")
+        self.batches += 1
+        self.last_commit_at = self._clock.now()
+        self.trouble = None
+        for entry, result in zip(batch, committed.results, strict=True):
+            if isinstance(result, Exception) and not isinstance(result, Refusal):
+                log.error("verb_failed", verb=entry.command.verb.__name__, exc_info=result)
+            if entry.done is not None:
+                entry.done(result)
+        self._sync_within(committed)
+        for listener in self.on_commit:
+            listener(committed)
+
+    def _sync_within(self, committed: Committed) -> None:
+        """At most SYNC_EVERY_MS after the first commit that is not synced comes one that is, whoever it is for."""
+        if committed.synced and self._sync_timer is not None:
+            self._sync_timer.cancel()
+            self._sync_timer = None
+        elif not committed.synced and self._sync_timer is None:
+            self._sync_timer = self._clock.after(SYNC_EVERY_MS, self._sync)
+
+    def _sync(self) -> None:
+        self._sync_timer = None
+        self.submit(_nothing, None, durable=True, ours=True)
+
+    def _lost(self, batch: list[Entry], refused: Refusal) -> None:
+        """Nothing of the batch holds (or, at the worst, nobody knows): callers are told, our own commands stay."""
+        log.error("batch_lost", code=refused.code, reason=refused.message, commands=len(batch))
+        self.trouble = refused.code
+        for entry in batch:
+            if entry.done is not None and not entry.ours:
+                entry.done(refused)
+        if isinstance(refused, OutcomeUnknown):
+            raise refused
+        self._waiting.extendleft(reversed([entry for entry in batch if entry.ours]))
+        if self._waiting:
+            self._clock.after(TRY_AGAIN_MS, self._wake.set)
+
+
+def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:
+    if reply.done():
+        return
+    if isinstance(result, Exception):
+        reply.set_exception(result)
+    else:
+        reply.set_result(result)
+
+
+def _nothing(tx: Tx, request: None) -> None:
+    """A command that only wants the commit."""
+
+
+def _claim_nothing(tx: Tx) -> list[Any]:
+    return []

@@ -1,0 +1,112 @@
+"""Every refusal a caller can meet: a stable code, whether to try again, and what to do next.
+
+`rpc/protocol` turns these into JSON-RPC error objects; anything else that is raised is a bug of ours.
+"""
+
+from typing import Any, ClassVar
+
+
+class Refusal(Exception):
+    """A call that cannot be granted. Raised by verbs and questions; changes nothing."""
+
+    number: ClassVar[int] = 4000
+    code: ClassVar[str] = "E_VALIDATION"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+
+class ParseFailed(Refusal):
+    number, code = -32700, "E_PARSE"
+
+
+class InvalidRequest(Refusal):
+    number, code = -32600, "E_REQUEST"
+
+
+class UnknownMethod(Refusal):
+    number, code = -32601, "E_METHOD_NOT_FOUND"
+
+
+class InvalidParams(Refusal):
+    number, code = -32602, "E_PARAMS"
+
+
+class InternalError(Refusal):
+    number, code = -32603, "E_INTERNAL"
+
+
+class RequestCancelled(Refusal):
+    number, code = -32800, "E_REQUEST_CANCELLED"
+
+
+class NotSupported(Refusal):
+    code = "E_NOT_SUPPORTED"
+
+
+class NoHandler(Refusal):
+    code = "E_NO_HANDLER"
+
+
+class PayloadRefused(Refusal):
+    code = "E_PAYLOAD"
+
+
+class JobNotFound(Refusal):
+    number, code = 4001, "E_JOB_NOT_FOUND"
+
+
+class NotFound(Refusal):
+    number, code = 4001, "E_NOT_FOUND"
+
+
+class AmbiguousId(Refusal):
+    number, code = 4002, "E_AMBIGUOUS_ID"
+
+
+class GenerationOwner(Refusal):
+    number, code = 4002, "E_GENERATION_OWNER"
+
+
+class IdempotencyConflict(Refusal):
+    number, code = 4002, "E_IDEMPOTENCY_CONFLICT"
+
+
+class QueueFull(Refusal):
+    number, code, retryable = 4003, "E_QUEUE_FULL", True
+
+
+class TooManyConnections(Refusal):
+    number, code, retryable = 4003, "E_TOO_MANY_CONNECTIONS", True
+
+
+class DatabaseBusy(Refusal):
+    number, code, retryable = 5001, "E_DATABASE_BUSY", True
+
+
+class StorageFull(Refusal):
+    number, code, retryable = 5001, "E_STORAGE_FULL", True
+
+
+class DatabaseFailed(Refusal):
+    number, code, retryable = 5001, "E_DATABASE", True
+
+
+class OutcomeUnknown(Refusal):
+    number, code = 5001, "E_OUTCOME_UNKNOWN"
+
+
+class Stopping(Refusal):
+    number, code, retryable = 5002, "E_STOPPING", True
+
+
+class StartRefused(Exception):
+    """The daemon cannot start; `exit_code` says why (sysexits), the message what to do."""
+
+    def __init__(self, message: str, exit_code: int = 78) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

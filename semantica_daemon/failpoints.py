@@ -1,0 +1,49 @@
+"""Named places where a test can stop the daemon: SEMANTICA_FAILPOINT=after_commit_before_reply:kill[:N].
+
+`kill` is SIGKILL to ourselves, `raise` a RuntimeError; N lets the first N - 1 passages go by.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+
+NAMES = (
+    "before_commit",
+    "after_commit_before_reply",
+    "after_claim_before_start",
+    "after_run_before_finish",
+    "during_migration",
+    "during_sync",
+)
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raise() -> None:
+    raise RuntimeError("failpoint")
+
+
+ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "raise": _raise}
+
+
+class Failpoints:
+    def __init__(self, setting: str) -> None:
+        name, action, passages = [*setting.split(":"), "kill", "1"][:3] if setting else ("", "", "1")
+        if setting and (name not in NAMES or action not in ACTIONS or not passages.isdigit()):
+            raise ValueError(f"SEMANTICA_FAILPOINT={setting}: expected NAME:kill|raise[:N], NAME one of {NAMES}")
+        self.name = name
+        self._action = action
+        self._left = int(passages)
+
+    def hit(self, name: str) -> None:
+        if name != self.name:
+            return
+        self._left -= 1
+        if self._left == 0:
+            ACTIONS[self._action]()
+
+
+_armed = Failpoints(os.environ.get("SEMANTICA_FAILPOINT", ""))
+hit = _armed.hit

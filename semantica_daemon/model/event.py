@@ -1,0 +1,63 @@
+"""An event of the stream: what happened to a job, as stored, replayed and sent."""
+
+from msgspec import Raw, Struct
+
+LEVELS = ("debug", "info", "warn", "error")
+
+QUEUED = "job.queued"
+SCHEDULED = "job.scheduled"
+STARTED = "job.started"
+DONE = "job.done"
+FAILED = "job.failed"
+CANCELLED = "job.cancelled"
+SUPERSEDED = "job.superseded"
+SKIPPED_TTL = "job.skipped_ttl"
+SKIPPED_DEADLINE = "job.skipped_deadline"
+RETRYING = "job.retrying"
+REQUEUED = "job.requeued"
+PROGRESS = "job.progress"
+LOG = "job.log"
+UNRESPONSIVE = "job.unresponsive"
+
+ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
+
+
+class Event(Struct, frozen=True, gc=False):
+    """As on the wire."""
+
+    sequence: int
+    job_sequence: int | None
+    job_id: str | None
+    timestamp_at: int
+    event_type: str
+    level: str
+    message: str
+    payload: Raw
+
+
+class Recorded(Struct, frozen=True, gc=False):
+    """An event with what filters and the log need beside it."""
+
+    event: Event
+    queue: str | None
+    user_tag: str | None
+
+
+class Filter(Struct, frozen=True):
+    """Which events a subscriber wants; an empty field lets everything through."""
+
+    job_id: str | None = None
+    queue: str | None = None
+    user_tag: str | None = None
+    event_types: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+
+    def wants(self, recorded: Recorded) -> bool:
+        event = recorded.event
+        return (
+            (self.job_id is None or event.job_id == self.job_id)
+            and (self.queue is None or recorded.queue == self.queue)
+            and (self.user_tag is None or recorded.user_tag == self.user_tag)
+            and (not self.event_types or event.event_type in self.event_types)
+            and (not self.levels or event.level in self.levels)
+        )

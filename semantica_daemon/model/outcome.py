@@ -1,0 +1,37 @@
+"""How a run ended, as a value; `model/retry` says what that means for its job."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Class = Literal["transient", "permanent", "infra"]
+Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "crash"]
+
+
+class Error(Struct, frozen=True, rename={"class_": "class"}):
+    code: str
+    class_: Class
+    message: str
+    details: Any = None
+
+
+class Outcome(Struct, frozen=True):
+    """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing."""
+
+    result: str | None = None
+    error: Error | None = None
+    exit_code: int | None = None
+    interrupted: bool = False
+
+
+CRASHED = Outcome(
+    error=Error("E_ENGINE_CRASH", "infra", "the daemon ended while this run was under way"), interrupted=True
+)
+SHUT_DOWN = Outcome(
+    error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True
+)
+PAST_DEADLINE = Outcome(error=Error("E_DEADLINE", "permanent", "the deadline passed while this run was under way"))
+
+
+def timed_out(timeout_ms: int) -> Outcome:
+    return Outcome(error=Error("E_TIMEOUT", "transient", f"the run took longer than {timeout_ms} ms"))

@@ -1,0 +1,91 @@
+"""Newest wins: what the arrival of a job does to its lane, decided on values alone.
+
+`store/writes/enqueue` reads the lane, asks here, and carries it out; `job.plan` only asks.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from semantica_daemon.errors import GenerationOwner
+from semantica_daemon.model import state
+
+Owner = Literal["server", "client"]
+
+
+class Arrival(Struct, frozen=True):
+    job_type: str
+    generation: int | None
+    whole_subject: bool
+    on_running: Literal["finish", "cancel"]
+    max_interrupts: int
+
+
+class Lane(Struct, frozen=True):
+    """What is remembered of a lane, however much of its history is gone."""
+
+    generation: int
+    job_id: str
+    numbered_by: Owner
+    interrupts: int
+    ended: str | None
+
+
+class Live(Struct, frozen=True):
+    """A live job of the subject; of this lane when its type is the arrival's."""
+
+    job_id: str
+    job_type: str
+    state: str
+    generation: int
+    stopping: bool = False
+
+
+class Plan(Struct, frozen=True):
+    """`stale`: recorded as SUPERSEDED at once. `interrupt` and `outdate` name running jobs."""
+
+    generation: int
+    numbered_by: Owner
+    stale: bool = False
+    supersede: tuple[str, ...] = ()
+    interrupt: tuple[str, ...] = ()
+    outdate: tuple[str, ...] = ()
+
+
+def plan(arrival: Arrival, lane: Lane | None, live: list[Live]) -> Plan:
+    """A generation the lane already holds never comes here: that job is returned instead."""
+    owner: Owner = "server" if arrival.generation is None else "client"
+    newest = lane.generation if lane else None
+    following = 1 if newest is None else newest + 1
+    generation = following if arrival.generation is None else arrival.generation
+    in_lane = [job for job in live if job.job_type == arrival.job_type]
+    if lane and owner != lane.numbered_by and (in_lane or generation <= lane.generation):
+        raise _wrong_owner(lane)
+    if newest is not None and generation < newest:
+        return Plan(generation, owner, stale=True)
+    older = [job for job in in_lane if job.generation < generation]
+    others = [job for job in live if job.job_type != arrival.job_type] if arrival.whole_subject else []
+    return _against(older + others, arrival, lane, generation, owner)
+
+
+def _against(older: list[Live], arrival: Arrival, lane: Lane | None, generation: int, owner: Owner) -> Plan:
+    waiting = tuple(job.job_id for job in older if job.state != state.RUNNING)
+    running = tuple(job.job_id for job in older if job.state == state.RUNNING and not job.stopping)
+    interrupts = lane.interrupts if lane else 0
+    if arrival.on_running == "cancel" and interrupts < arrival.max_interrupts:
+        return Plan(generation, owner, supersede=waiting, interrupt=running)
+    return Plan(generation, owner, supersede=waiting, outdate=running)
+
+
+def _wrong_owner(lane: Lane) -> GenerationOwner:
+    if lane.numbered_by == "server":
+        return GenerationOwner(
+            f"this lane is numbered by the daemon (newest is {lane.generation}); the call gives a generation",
+            "leave generation out, or wait until the lane has no live job and give a number above the newest",
+            newest_generation=lane.generation,
+        )
+    return GenerationOwner(
+        f"this lane is numbered by its client (newest is {lane.generation}); the call gives no generation",
+        "give a generation above the newest, such as the file's mtime in ms, or wait until the lane has no live job",
+        newest_generation=lane.generation,
+    )

@@ -1,0 +1,57 @@
+"""What the end of a run means for its job: the retry rules, as pure functions."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from semantica_daemon.model import state
+from semantica_daemon.model.outcome import Outcome
+
+MAX_BACKOFF_MS = 3_600_000
+JITTER = 0.1
+
+
+class Standing(Struct, frozen=True):
+    """What the decision needs to know of the job, as its run ends."""
+
+    attempts: int
+    max_attempts: int
+    backoff_base_ms: int
+    backoff_factor: float
+    on_interrupt: str
+    stop_state: str | None
+    stale: bool
+
+
+class Verdict(Struct, frozen=True):
+    """The job's next state, the run's final status, and how long to wait when it is tried again."""
+
+    state: str
+    run_status: Literal["DONE", "FAILED", "CANCELLED", "SUPERSEDED", "INTERRUPTED"]
+    delay_ms: int = 0
+
+
+def backoff_ms(standing: Standing, noise: float) -> int:
+    """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""
+    try:
+        wait = standing.backoff_base_ms * standing.backoff_factor ** max(0, standing.attempts - 1)
+    except OverflowError:
+        wait = float(MAX_BACKOFF_MS)
+    return int(min(wait * (1 + JITTER * noise), MAX_BACKOFF_MS))
+
+
+def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
+    """An accepted cancel or interruption wins over whatever the run says of itself."""
+    if standing.stop_state == state.CANCELLED:
+        return Verdict(state.CANCELLED, "CANCELLED")
+    if standing.stop_state == state.SUPERSEDED:
+        return Verdict(state.SUPERSEDED, "SUPERSEDED")
+    if outcome.error is None:
+        return Verdict(state.DONE, "DONE")
+    if outcome.interrupted and standing.on_interrupt == "requeue":
+        return Verdict(state.SUPERSEDED if standing.stale else state.QUEUED, "INTERRUPTED")
+    if outcome.error.class_ == "permanent" or standing.attempts >= standing.max_attempts:
+        return Verdict(state.FAILED, "FAILED")
+    if standing.stale:
+        return Verdict(state.SUPERSEDED, "FAILED")
+    return Verdict(state.SCHEDULED, "FAILED", backoff_ms(standing, noise))

@@ -1,0 +1,1 @@
+"""What is said: everything that knows the socket."""

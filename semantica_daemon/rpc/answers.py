@@ -1,0 +1,219 @@
+"""The calls behind the table that are not a single verb: questions, waits, subscriptions, and the daemon itself."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from semantica_daemon import PROTOCOL, VERSION
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.passes import Pass
+from semantica_daemon.engine.readers import Readers
+from semantica_daemon.engine.waiting import Waited, Waiting
+from semantica_daemon.engine.writer import Writer
+from semantica_daemon.errors import InvalidParams, Stopping
+from semantica_daemon.model.event import Filter
+from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.view import JobWithRuns, QueueView
+from semantica_daemon.rpc import params
+from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
+from semantica_daemon.rpc.session import Session
+from semantica_daemon.rpc.subscription import follow
+from semantica_daemon.store import reads
+from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.writes.cancel import Cancel, Cancelled
+
+MAX_IN_FLIGHT = 1000
+MAX_BATCH = 1000
+MAX_CONNECTIONS = 1000
+
+
+class Rooms(Struct):
+    """What the methods reach. `status` is the daemon's own word on itself."""
+
+    writer: Writer
+    readers: Readers
+    feed: Feed
+    intake: Intake
+    waiting: Waiting
+    clock: Clock
+    limits: Limits
+    passes: list[Pass]
+    running: Callable[[], int]
+    shutdown: Callable[[str], None]
+    database: Path
+    config: dict[str, Any]
+    started: float
+    status: str = "starting"
+    connections: int = 0
+
+
+async def get(rooms: Rooms, _: Session, asked: params.OneJob) -> JobWithRuns:
+    return await rooms.readers.ask(reads.job, asked.job_id)
+
+
+async def list_jobs(rooms: Rooms, _: Session, asked: params.ListParams) -> params.JobList:
+    names = (
+        "state", "queue", "job_type", "user_tag", "chain_group_id",
+        "subject_key", "subject_prefix", "created_after", "created_before",
+    )  # fmt: skip
+    filters = {name: getattr(asked, name) for name in names if getattr(asked, name) not in (None, [])}
+    listing = reads.Listing(filters, asked.sort == "newest", asked.limit, _cursor(asked.cursor))
+    items, cursor = await rooms.readers.ask(reads.jobs, listing)
+    return params.JobList(items, None if cursor is None else str(cursor))
+
+
+async def wait(rooms: Rooms, _: Session, asked: params.WaitParams) -> Waited:
+    return await rooms.waiting.wait(asked.job_id, asked.timeout_ms)
+
+
+async def cancel(rooms: Rooms, _: Session, asked: params.CancelParams) -> Cancelled:
+    if rooms.status == "stopping":
+        raise Stopping("the daemon is stopping", "call again when it is back")
+    return await rooms.waiting.cancel(selection(asked), asked.wait_ms)
+
+
+def selection(asked: params.CancelParams) -> Cancel:
+    names = ("job_id", "job_ids", "user_tag", "chain_group_id", "subject_key", "queue")
+    given = {name: value for name in names if (value := getattr(asked, name)) is not None}
+    if len(given) != 1:
+        raise InvalidParams(
+            f"exactly one of {', '.join(names)} is needed, {len(given)} are given - at `$`", "name one", path="$"
+        )
+    ((field, value),) = given.items()
+    if field in ("job_id", "job_ids"):
+        return Cancel(job_ids=(value,) if field == "job_id" else tuple(value), reason=asked.reason)
+    return Cancel(field=field, value=value, reason=asked.reason)
+
+
+async def subscribe(rooms: Rooms, session: Session, asked: params.SubscribeParams) -> params.Subscribed:
+    start = await rooms.feed.start(asked.since, asked.epoch)
+    wanted = Filter(
+        await _whole_id(rooms, asked.job_id), asked.queue, asked.user_tag,
+        tuple(asked.event_types or ()), tuple(asked.levels or ()),
+    )  # fmt: skip
+    subscription_id = os.urandom(8).hex()
+    task = asyncio.get_running_loop().create_task(follow(session, rooms.feed, subscription_id, wanted, start))
+    session.follow(subscription_id, task)
+    return params.Subscribed(subscription_id, start[0], rooms.feed.epoch)
+
+
+async def unsubscribe(rooms: Rooms, session: Session, asked: params.UnsubscribeParams) -> params.Unsubscribed:
+    return params.Unsubscribed(session.unfollow(asked.subscription_id))
+
+
+async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:
+    cursor, gap = await rooms.feed.start(asked.since, asked.epoch)
+    wanted = Filter(job_id=await _whole_id(rooms, asked.job_id), event_types=tuple(asked.event_types or ()))
+    page = await rooms.feed.page(cursor, wanted, asked.limit)
+    return params.EventList(page.events, page.cursor, rooms.feed.epoch, gap or page.gap)
+
+
+async def list_queues(rooms: Rooms, _: Session, asked: params.Params) -> params.QueueList:
+    counts = {stats.queue: stats for stats in await rooms.readers.ask(reads.stats)}
+    rows = {row[0]: row for row in await rooms.readers.ask(reads.queue_rows)}
+    paused = rows.pop(EVERY_QUEUE, None)
+    queues = []
+    for queue in sorted({"default", *counts, *rows, *rooms.limits.named}):
+        _, paused_at, resume_at, *given = rows.get(queue, (queue, None, None, None, None, None))
+        stopped = paused_at is not None or (paused is not None and paused[1] is not None)
+        rules = rooms.limits.of(queue, QueueRules(*given))
+        held = counts.get(queue)
+        numbers = (held.queued, held.scheduled, held.running) if held else (0, 0, 0)
+        queues.append(
+            QueueView(
+                queue, *numbers, rules.slots or 0, stopped, resume_at, rules.max_queued or 0, str(rules.on_running)
+            )
+        )
+    return params.QueueList(queues)
+
+
+async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Health:
+    writer = rooms.writer
+    parts: dict[str, Any] = {part.name: part.last for part in rooms.passes}
+    parts["writer"] = {
+        "last_commit_at": writer.last_commit_at, "batches": writer.batches,
+        "waiting": writer.waiting, "trouble": writer.trouble,
+    }  # fmt: skip
+    parts["dispatcher"] = {"running": rooms.running(), "slots": rooms.limits.max_slots}
+    parts["feed"] = {"sequence": rooms.feed.newest, "epoch": rooms.feed.epoch}
+    parts["server"] = {"connections": rooms.connections}
+    status: Any = "degraded" if rooms.status == "ready" and writer.trouble else rooms.status
+    uptime = int((rooms.clock.monotonic() - rooms.started) * 1000)
+    return params.Health(status, VERSION, PROTOCOL, uptime, parts)
+
+
+async def stats(rooms: Rooms, _: Session, asked: params.Params) -> params.Stats:
+    wal = rooms.database.with_name(rooms.database.name + "-wal")
+    system = {
+        "db_bytes": _size(rooms.database), "wal_bytes": _size(wal), "is_idle": None, "connections": rooms.connections,
+        "running": rooms.running(), "slots": rooms.limits.max_slots, "sequence": rooms.feed.newest,
+        "rss_bytes": _rss(), "pid": os.getpid(),
+    }  # fmt: skip
+    return params.Stats(await rooms.readers.ask(reads.stats), system)
+
+
+async def config(rooms: Rooms, _: Session, asked: params.Params) -> dict[str, Any]:
+    return rooms.config
+
+
+async def shutdown(rooms: Rooms, _: Session, asked: params.ShutdownParams) -> params.ShuttingDown:
+    rooms.shutdown(asked.reason)
+    return params.ShuttingDown(True)
+
+
+async def initialize(rooms: Rooms, _: Session, asked: params.AnyParams) -> params.Hello:
+    limits = {
+        "message_bytes": MAX_MESSAGE, "header_bytes": MAX_HEADER, "batch": MAX_BATCH,
+        "in_flight": MAX_IN_FLIGHT, "connections": MAX_CONNECTIONS,
+    }  # fmt: skip
+    info = {"name": "semanticad", "version": VERSION}
+    return params.Hello({}, info, VERSION, PROTOCOL, rooms.feed.epoch, limits)
+
+
+async def nothing(rooms: Rooms, _: Session, asked: params.AnyParams) -> None:
+    return None
+
+
+async def leave(rooms: Rooms, session: Session, asked: params.AnyParams) -> None:
+    """Ends this connection, never the daemon."""
+    session.close()
+
+
+async def cancel_request(rooms: Rooms, session: Session, asked: params.AnyParams) -> None:
+    session.cancel_request(asked.id)
+
+
+def _cursor(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidParams("not a cursor of job.list - at `$.cursor`", "pass next_cursor as it came", path="$.cursor")
+    return int(text)
+
+
+async def _whole_id(rooms: Rooms, prefix: str | None) -> str | None:
+    """The id a prefix stands for. A whole one passes as it is: its job may be pruned while its events are kept."""
+    if prefix is None or len(prefix) == 36:
+        return prefix and prefix.lower()
+    return (await rooms.readers.ask(reads.job, prefix)).job_id
+
+
+def _size(path: Path) -> int:
+    """By stat alone: opening and closing the file in this process would drop SQLite's locks."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _rss() -> int | None:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None

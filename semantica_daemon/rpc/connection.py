@@ -1,0 +1,297 @@
+"""One connection: reads frames, runs its requests concurrently, answers in any order, and never disturbs another."""
+
+import asyncio
+import os
+import socket
+import struct
+import uuid
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from semantica_daemon.errors import (
+    InternalError,
+    InvalidRequest,
+    Refusal,
+    RequestCancelled,
+    Stopping,
+)
+from semantica_daemon.rpc import protocol
+from semantica_daemon.rpc.answers import MAX_BATCH, MAX_IN_FLIGHT, Rooms
+from semantica_daemon.rpc.framing import Fatal, Framing
+from semantica_daemon.rpc.methods import Method, Write, find
+from semantica_daemon.rpc.protocol import NOTHING, Request
+from semantica_daemon.rpc.session import Session
+
+log = structlog.get_logger()
+
+IDLE_HALF_FRAME_S = 30.0
+CHUNK = 65_536
+
+
+class Batch(Struct):
+    """Answers that go out together, once the last of them is there."""
+
+    missing: int
+    answers: list[bytes] = []
+
+
+class Connection(asyncio.BufferedProtocol, Session):
+    def __init__(self, rooms: Rooms, registry: "set[Connection]") -> None:
+        self._rooms = rooms
+        self._registry = registry
+        self._framing = Framing()
+        self._chunk = memoryview(bytearray(CHUNK))
+        self._transport: asyncio.Transport | None = None
+        self._in_flight = 0
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._writable = asyncio.Event()
+        self._idle: asyncio.TimerHandle | None = None
+        self._eof = False
+        self._closing = False
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._writable.set()
+        if not peer_is_us(transport.get_extra_info("socket")):
+            log.warning("foreign_peer_refused")
+            transport.abort()
+            return
+        self._registry.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._registry.discard(self)
+        self._writable.set()
+        if self._idle is not None:
+            self._idle.cancel()
+        for task in [*self._tasks.values(), *self._followers.values()]:
+            task.cancel()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self.resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._chunk
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            self._framing.feed(self._chunk[:nbytes])
+        except Fatal as fatal:
+            self._refuse_and_close(fatal.refusal)
+            return
+        self._read()
+
+    def eof_received(self) -> bool:
+        self._eof = True
+        self._read()
+        return True
+
+    # Requests
+
+    def resume(self) -> None:
+        """There is room again: go on where reading stopped."""
+        if self._transport is not None and not self._closing:
+            self._read()
+
+    def _read(self) -> None:
+        """Takes frames until none is whole, or until there is enough to do: then the socket has to wait."""
+        assert self._transport is not None
+        try:
+            while not self._closing and not self._blocked():
+                message = self._framing.next()
+                if message is None:
+                    break
+                self._message(message)
+        except Fatal as fatal:
+            self._refuse_and_close(fatal.refusal)
+            return
+        if self._closing:
+            return
+        if self._blocked():
+            self._transport.pause_reading()
+            return
+        self._at_end() if self._eof else self._transport.resume_reading()
+        self._watch_half_frame()
+
+    def _blocked(self) -> bool:
+        return self._in_flight >= MAX_IN_FLIGHT or self._rooms.writer.full or not self._writable.is_set()
+
+    def _at_end(self) -> None:
+        """The client has half-closed: a last line counts without its newline, and what is in flight is answered."""
+        last = self._framing.last()
+        if last is not None:
+            self._message(last)
+        self._close_when_done()
+
+    def _message(self, message: bytes) -> None:
+        if message[:1] == b"[":
+            self._batch(message)
+        else:
+            self._request(message, None)
+
+    def _batch(self, message: bytes) -> None:
+        try:
+            parts = protocol.parse_many(message)
+            if not parts or len(parts) > MAX_BATCH:
+                raise InvalidRequest(f"a batch holds 1 to {MAX_BATCH} requests, this one {len(parts)}", "split it")
+        except Refusal as refusal:
+            self._send(protocol.error_reply(NOTHING, refusal))
+            return
+        batch = Batch(missing=len(parts), answers=[])
+        for part in parts:
+            self._request(bytes(part), batch)
+
+    def _request(self, message: bytes, batch: Batch | None) -> None:
+        try:
+            request = protocol.parse(message)
+        except Refusal as refusal:
+            self._answer(protocol.error_reply(protocol.id_of(message), refusal), batch)
+            return
+        self._in_flight += 1
+        try:
+            method = find(request.method)
+            params = protocol.arguments(request, method.decoder, method.params.__struct_fields__)
+            self._call(method, request, params, batch)
+        except Refusal as refusal:
+            self._done(request, refusal, batch)
+        except Exception as error:
+            self._done(request, error, batch)
+
+    def _call(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+        call = method.call
+        if isinstance(call, Write):
+            if self._rooms.status == "stopping":
+                raise Stopping("the daemon is stopping", "call again when it is back")
+            prepared = call.prepare(self._rooms, params)
+            durable = getattr(params, "durable", False)
+            self._rooms.writer.submit(
+                call.verb, prepared, lambda result: self._done(request, result, batch), durable=durable
+            )
+            return
+        task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
+        key = protocol.same(request.id) or b"notification-%d" % id(task)
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._tasks.pop(key, None))
+
+    async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+        """The catch-all around a request."""
+        try:
+            assert not isinstance(method.call, Write)
+            result: Any = await method.call(self._rooms, self, params)
+        except asyncio.CancelledError:
+            if self._closing:
+                raise
+            result = RequestCancelled("cancelled by the client", "the job itself goes on; job.cancel ends it")
+        except Exception as error:
+            result = error
+        self._done(request, result, batch)
+
+    def _done(self, request: Request, result: Any, batch: Batch | None) -> None:
+        self._in_flight -= 1
+        if isinstance(result, Exception) and not isinstance(result, Refusal):
+            result = _internal(request, result)
+        if not request.key:
+            answer = b""
+        elif isinstance(result, Refusal):
+            answer = protocol.error_reply(request.id, result)
+        else:
+            answer = protocol.reply(request.id, result)
+        self._answer(answer, batch)
+        if self._eof:
+            self._close_when_done()
+        elif self._in_flight == MAX_IN_FLIGHT - 1:
+            self.resume()
+
+    # Answers
+
+    def _answer(self, answer: bytes, batch: Batch | None) -> None:
+        if batch is None:
+            if answer:
+                self._send(answer)
+            return
+        batch.missing -= 1
+        if answer:
+            batch.answers.append(answer)
+        if batch.missing == 0 and batch.answers:
+            self._send(b"[" + b",".join(batch.answers) + b"]")
+
+    def _send(self, message: bytes) -> None:
+        if self._transport is not None and not self._closing:
+            self._transport.write(self._framing.wrap(message))
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Waits while the client does not read: a subscriber costs its own delay and one message."""
+        await self._writable.wait()
+        self._send(protocol.notification(method, params))
+        await self._writable.wait()
+
+    def cancel_request(self, request_id: Any) -> None:
+        task = self._tasks.get(protocol.encode(request_id))
+        if task is not None:
+            task.cancel()
+
+    def follow(self, name: str, task: "asyncio.Task[None]") -> None:
+        self._followers[name] = task
+        task.add_done_callback(lambda _: self._followers.pop(name, None))
+
+    def unfollow(self, name: str) -> bool:
+        task = self._followers.pop(name, None)
+        if task is not None:
+            task.cancel()
+        return task is not None
+
+    # Ends
+
+    def close(self) -> None:
+        """After what is already written."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _close_when_done(self) -> None:
+        if self._in_flight == 0 and not self._followers:
+            self.close()
+
+    def _refuse_and_close(self, refusal: Refusal) -> None:
+        self._send(protocol.error_reply(NOTHING, refusal))
+        self.close()
+
+    def _watch_half_frame(self) -> None:
+        """Half a frame may wait IDLE_HALF_FRAME_S for its rest, counted from its newest byte."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._framing.partial and not self._eof:
+            refusal = InvalidRequest(
+                f"half a message, and nothing more for {IDLE_HALF_FRAME_S:.0f} s", "end each message with a newline"
+            )
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(IDLE_HALF_FRAME_S, self._refuse_and_close, refusal)
+
+
+def peer_is_us(peer: socket.socket) -> bool:
+    """SO_PEERCRED on Linux; elsewhere the 0600 socket in its 0700 folder is the guard."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
+    return bool(uid == os.getuid())
+
+
+def _internal(request: Request, error: Exception) -> Refusal:
+    """The caller gets an id to ask about, never a traceback."""
+    error_id = uuid.uuid4().hex[:12]
+    log.error("request_failed", method=request.method, error_id=error_id, exc_info=error)
+    return InternalError(
+        f"internal error {error_id}", "the daemon's log has the details under this id", error_id=error_id
+    )

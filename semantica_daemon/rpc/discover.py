@@ -1,0 +1,48 @@
+"""The OpenRPC document, made from the table."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from semantica_daemon import VERSION
+
+REF = "#/components/schemas/{name}"
+
+
+class Row(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> Any: ...
+    @property
+    def result(self) -> Any: ...
+    @property
+    def summary(self) -> str: ...
+
+
+def openrpc(table: Sequence[Row]) -> dict[str, Any]:
+    types = [kind for row in table for kind in (row.params, row.result)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    pairs = list(zip(schemas[::2], schemas[1::2], strict=True))
+    return {
+        "openrpc": "1.2.6",
+        "info": {"title": "Semantica", "version": VERSION},
+        "methods": [_method(row, *pair, components) for row, pair in zip(table, pairs, strict=True)],
+        "components": {"schemas": components},
+    }
+
+
+def _method(row: Row, takes: Any, answers: Any, components: dict[str, Any]) -> dict[str, Any]:
+    fields = components[takes["$ref"].rsplit("/", 1)[1]] if "$ref" in takes else takes
+    required = fields.get("required", [])
+    return {
+        "name": row.name,
+        "summary": row.summary,
+        "paramStructure": "by-name",
+        "params": [
+            {"name": name, "required": name in required, "schema": schema}
+            for name, schema in fields.get("properties", {}).items()
+        ],
+        "result": {"name": "result", "schema": answers},
+    }

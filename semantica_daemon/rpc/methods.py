@@ -1,0 +1,116 @@
+"""The one table of methods: each row a name, what it takes, what it answers, and the one call behind it."""
+
+import difflib
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.engine.waiting import Waited
+from semantica_daemon.errors import NotSupported, UnknownMethod
+from semantica_daemon.model.job import Ack, Forecast, JobSpec
+from semantica_daemon.model.view import JobWithRuns
+from semantica_daemon.rpc import answers, params
+from semantica_daemon.rpc.answers import Rooms
+from semantica_daemon.rpc.discover import openrpc
+from semantica_daemon.rpc.session import Session
+from semantica_daemon.store.database import Verb
+from semantica_daemon.store.writes import enqueue, queues
+from semantica_daemon.store.writes.cancel import Cancelled
+
+Call = Callable[[Rooms, Session, Any], Awaitable[Any]]
+
+
+class Write(NamedTuple):
+    """Straight into the command queue, without a task of its own: `prepare` makes the verb's request."""
+
+    verb: Verb
+    prepare: Callable[[Rooms, Any], Any]
+
+
+class Method(Struct, frozen=True):
+    name: str
+    params: type[Struct]
+    result: Any
+    call: Write | Call
+    summary: str
+    decoder: "msgspec.json.Decoder[Any]"
+
+
+def _row(name: str, takes: type[Struct], answers_: Any, call: Write | Call, summary: str) -> Method:
+    return Method(name, takes, answers_, call, summary, msgspec.json.Decoder(takes))
+
+
+def _admit(rooms: Rooms, spec: JobSpec) -> enqueue.Admitted:
+    return rooms.intake.admit(spec)
+
+
+def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[enqueue.Admitted]:
+    return rooms.intake.admit_all(many.jobs)
+
+
+def _as_it_is(rooms: Rooms, request: Any) -> Any:
+    return request
+
+
+async def _discover(rooms: Rooms, session: Session, asked: params.Params) -> dict[str, Any]:
+    return openrpc(TABLE)
+
+
+No, Any_ = params.Params, params.AnyParams
+TABLE: tuple[Method, ...] = (
+    _row("job.enqueue", JobSpec, Ack, Write(enqueue.enqueue, _admit), "take a job"),
+    _row("job.enqueue_many", params.ManySpecs, enqueue.Acks, Write(enqueue.enqueue_many, _admit_all),
+         "take up to 1,000 jobs, all or none"),
+    _row("job.plan", JobSpec, Forecast, Write(enqueue.forecast, _admit), "what an enqueue would do, without doing it"),
+    _row("job.get", params.OneJob, JobWithRuns, answers.get, "a job and its runs"),
+    _row("job.list", params.ListParams, params.JobList, answers.list_jobs, "jobs by filters, a page at a time"),
+    _row("job.wait", params.WaitParams, Waited, answers.wait, "wait for the end of a job"),
+    _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel jobs by id, tag, group, subject, queue"),
+    _row("event.subscribe", params.SubscribeParams, params.Subscribed, answers.subscribe, "follow the stream"),
+    _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
+    _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),
+    _row("queue.list", No, params.QueueList, answers.list_queues, "the queues, their slots and what they hold"),
+    _row("queue.configure", queues.Configure, queues.Configured, Write(queues.configure, _as_it_is),
+         "slots and rules of a queue; durable, and over the config file"),
+    _row("queue.pause", queues.Pause, queues.Paused, Write(queues.pause, _as_it_is), "start nothing more of a queue"),
+    _row("queue.resume", queues.Resume, queues.Paused, Write(queues.resume, _as_it_is), "go on with a paused queue"),
+    _row("admin.health", No, params.Health, answers.health, "is it ready, and how is each part"),
+    _row("admin.stats", No, params.Stats, answers.stats, "counts and times by queue, and the system"),
+    _row("admin.config", No, dict[str, Any], answers.config, "the configuration in force"),
+    _row("admin.shutdown", params.ShutdownParams, params.ShuttingDown, answers.shutdown, "stop, as SIGTERM does"),
+    _row("rpc.discover", No, dict[str, Any], _discover, "this table, as OpenRPC"),
+    _row("initialize", Any_, params.Hello, answers.initialize, "optional greeting: capabilities, version, limits"),
+    _row("initialized", Any_, None, answers.nothing, "accepted from LSP clients"),
+    _row("shutdown", Any_, None, answers.nothing, "accepted from LSP clients; exit follows"),
+    _row("exit", Any_, None, answers.leave, "ends this connection, never the daemon"),
+    _row("$/cancelRequest", Any_, None, answers.cancel_request, "ends a waiting call, not the job"),
+)  # fmt: skip
+BY_NAME = {method.name: method for method in TABLE}
+LATER = {
+    "job": "retry update move hold release explain logs archive execute export",
+    "run": "progress log result",
+    "event": "emit",
+    "template": "put get list delete",
+    "schedule": "put get list delete enable disable trigger",
+    "group": "create get list cancel",
+    "reservation": "acquire release get",
+    "worker": "register claim heartbeat complete fail leave list",
+    "artifact": "list verify",
+    "receipt": "get verify",
+    "machine": "get activity",
+    "admin": "metrics maintenance backup",
+}
+
+
+def find(name: str) -> Method:
+    method = BY_NAME.get(name)
+    if method is not None:
+        return method
+    family, _, verb = name.partition(".")
+    if verb and verb in LATER.get(family, "").split():
+        raise NotSupported(f"{name} is not supported by this version", "a later version brings it")
+    near = difflib.get_close_matches(name, BY_NAME, 1)
+    hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
+    raise UnknownMethod(f"no method {name[:100]}", hint)

@@ -1,0 +1,150 @@
+"""What each method takes and answers, where the verb or question has no Struct of its own for it."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from semantica_daemon.engine.waiting import Wait
+from semantica_daemon.model.event import Event
+from semantica_daemon.model.job import At, JobId, JobSpec, Label, Queue, Subject
+from semantica_daemon.model.view import JobView, QueueStats, QueueView
+
+State = Literal[
+    "QUEUED", "SCHEDULED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"
+]
+Level = Literal["debug", "info", "warn", "error"]
+Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """No arguments; and what every set of arguments has in common: nothing unknown in it."""
+
+
+class AnyParams(Struct, frozen=True):
+    """For methods that editors call with whatever their LSP client sends."""
+
+    id: Any = None
+
+
+class ManySpecs(Params, frozen=True):
+    jobs: Annotated[list[JobSpec], Meta(min_length=1, max_length=1000)]
+
+    @property
+    def durable(self) -> bool:
+        return any(spec.durable for spec in self.jobs)
+
+
+class OneJob(Params, frozen=True):
+    job_id: JobId
+
+
+class WaitParams(OneJob, frozen=True):
+    timeout_ms: Wait = 8000
+
+
+class ListParams(Params, frozen=True):
+    state: list[State] | None = None
+    queue: list[Queue] | None = None
+    job_type: list[str] | None = None
+    user_tag: Label | None = None
+    chain_group_id: Label | None = None
+    subject_key: Subject | None = None
+    subject_prefix: Subject | None = None
+    created_after: At | None = None
+    created_before: At | None = None
+    sort: Literal["newest", "oldest"] = "newest"
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    cursor: str | None = None
+
+
+class JobList(Struct, frozen=True):
+    items: list[JobView]
+    next_cursor: str | None
+
+
+class CancelParams(Params, frozen=True):
+    job_id: JobId | None = None
+    job_ids: Annotated[list[JobId], Meta(max_length=1000)] | None = None
+    user_tag: Label | None = None
+    chain_group_id: Label | None = None
+    subject_key: Subject | None = None
+    queue: Queue | None = None
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    wait_ms: Wait = 0
+
+
+class SubscribeParams(Params, frozen=True):
+    since: Sequence | None = None
+    epoch: str | None = None
+    job_id: JobId | None = None
+    queue: Queue | None = None
+    user_tag: Label | None = None
+    event_types: list[str] | None = None
+    levels: list[Level] | None = None
+
+
+class Subscribed(Struct, frozen=True):
+    subscription_id: str
+    sequence: int
+    epoch: str
+
+
+class UnsubscribeParams(Params, frozen=True):
+    subscription_id: str
+
+
+class Unsubscribed(Struct, frozen=True):
+    unsubscribed: bool
+
+
+class EventListParams(Params, frozen=True):
+    since: Sequence = 0
+    epoch: str | None = None
+    job_id: JobId | None = None
+    event_types: list[str] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class EventList(Struct, frozen=True):
+    """`gap`: what was asked for and is gone (stream.gap), or null."""
+
+    events: list[Event]
+    next_sequence: int
+    epoch: str
+    gap: Any = None
+
+
+class QueueList(Struct, frozen=True):
+    queues: list[QueueView]
+
+
+class Stats(Struct, frozen=True):
+    queues: list[QueueStats]
+    system: dict[str, Any]
+
+
+class Health(Struct, frozen=True):
+    status: Literal["ready", "starting", "stopping", "degraded"]
+    version: str
+    protocol: int
+    uptime_ms: int
+    parts: dict[str, Any]
+
+
+class ShutdownParams(Params, frozen=True):
+    reason: Annotated[str, Meta(max_length=1000)] = "admin.shutdown"
+
+
+class ShuttingDown(Struct, frozen=True):
+    stopping: bool
+
+
+class Hello(Struct, frozen=True):
+    """The answer of initialize: `capabilities` for LSP clients, the rest for everybody."""
+
+    capabilities: dict[str, Any]
+    serverInfo: dict[str, str]
+    version: str
+    protocol: int
+    epoch: str
+    limits: dict[str, int]

@@ -1,0 +1,104 @@
+"""The socket: bound under the lock only, for our own uid only, a bounded number of connections."""
+
+import asyncio
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from semantica_daemon.errors import StartRefused, TooManyConnections
+from semantica_daemon.rpc import protocol
+from semantica_daemon.rpc.answers import MAX_CONNECTIONS, Rooms
+from semantica_daemon.rpc.connection import Connection
+
+log = structlog.get_logger()
+
+BACKLOG = 1024
+LONGEST_PATH = 107 if os.uname().sysname == "Linux" else 103
+CHECK_EVERY_MS = 5000
+
+
+class Server:
+    def __init__(self, path: Path, rooms: Rooms) -> None:
+        self._path = path
+        self._rooms = rooms
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._inode: tuple[int, int] | None = None
+
+    async def open(self) -> None:
+        """Binds with a umask, so that nobody else can connect even for a moment. Only the lock's holder comes here,
+        so a socket file that is there already belongs to nobody."""
+        listener = _bind(self._path)
+        self._inode = _inode(self._path)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
+        self._rooms.writer.on_room.append(self._room)
+
+    async def check(self) -> int:
+        """A pass: a socket file that was deleted or replaced is bound again."""
+        if self._server is not None and _inode(self._path) != self._inode:
+            log.warning("socket_was_removed", path=str(self._path))
+            old, self._server = self._server, None
+            old.close()
+            self._rooms.writer.on_room.remove(self._room)
+            await self.open()
+        return self._rooms.clock.now() + CHECK_EVERY_MS
+
+    def close(self) -> None:
+        """No new connections; the file goes first, so that clients see that nobody is there."""
+        if _inode(self._path) == self._inode:
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+        if self._server is not None:
+            self._server.close()
+
+    def hang_up(self) -> None:
+        for connection in list(self._connections):
+            connection.close()
+
+    def _connection(self) -> asyncio.BaseProtocol:
+        self._rooms.connections = len(self._connections) + 1
+        if len(self._connections) >= MAX_CONNECTIONS:
+            return _Refused()
+        return Connection(self._rooms, self._connections)
+
+    def _room(self) -> None:
+        for connection in list(self._connections):
+            connection.resume()
+
+
+class _Refused(asyncio.Protocol):
+    """One connection too many: told so, and closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        refusal = TooManyConnections(f"{MAX_CONNECTIONS} connections are open, the limit", "close some and try again")
+        transport.write(protocol.error_reply(protocol.NOTHING, refusal) + b"\n")
+        transport.close()
+
+
+def _bind(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise StartRefused(
+            f"the socket path is longer than {LONGEST_PATH} bytes: {path}; set SEMANTICA_SOCKET to a shorter one"
+        )
+    with suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    finally:
+        os.umask(before)
+    return listener
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,16 @@
+"""What a method may do with the connection it was called on."""
+
+import asyncio
+from typing import Any, Protocol
+
+
+class Session(Protocol):
+    async def notify(self, method: str, params: Any) -> None: ...
+
+    def follow(self, name: str, task: "asyncio.Task[None]") -> None: ...
+
+    def unfollow(self, name: str) -> bool: ...
+
+    def cancel_request(self, request_id: Any) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,170 @@
+"""The one write connection: pragmas, and batches of verbs in one transaction each. `engine/writer` feeds it."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from semantica_daemon import failpoints
+from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, OutcomeUnknown, Refusal, StorageFull
+from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.queue import Limits
+from semantica_daemon.store.counts import Counts
+from semantica_daemon.store.ids import Ids
+from semantica_daemon.store.tx import StopRun, Tx
+
+BUSY_TIMEOUT_MS = 200
+PRAGMAS = ("PRAGMA synchronous = NORMAL", "PRAGMA foreign_keys = ON", f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+LAST_SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'job_events'"
+LAST_POSITION = """
+SELECT max(position)
+FROM jobs INDEXED BY idx_jobs_pop
+WHERE state = 'QUEUED' AND execution_mode IS NOT NULL
+"""
+EPOCH = "SELECT value FROM facts WHERE name = 'epoch'"
+NOTE_SYNC = "INSERT OR REPLACE INTO facts (name, value) VALUES ('synced_at', :now)"
+
+Verb = Callable[[Tx, Any], Any]
+
+
+class Command(Struct, frozen=True, gc=False):
+    """`durable`: answered only after a synced commit."""
+
+    verb: Verb
+    request: Any
+    durable: bool = False
+
+
+class Committed(Struct, frozen=True):
+    """What a batch has led to, known only once it is committed. A result may be the exception of its command."""
+
+    results: list[Any]
+    events: list[Recorded]
+    stops: list[StopRun]
+    due: int | None
+    closing: Any
+    synced: bool
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """auto_vacuum has to come before WAL, or it is silently ignored."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+class Database:
+    """Used by one thread at a time: the writer's."""
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits, random: Random, full: bool = False) -> None:
+        self._connection = connection
+        self._counts = Counts(limits)
+        self._ids = Ids(random)
+        self._always_synced = full
+        self._synchronous = "NORMAL"
+        self._sequence = 0
+        self._position = 0
+        self.epoch = ""
+        self._load()
+
+    @property
+    def sequence(self) -> int:
+        return self._sequence
+
+    def transact(
+        self, commands: list[Command], now: int, closing: Callable[[Tx], Any], sync: bool = False
+    ) -> Committed:
+        """All commands in one transaction, each in a savepoint of its own, then `closing`, then one commit."""
+        sync = sync or self._always_synced or any(command.durable for command in commands)
+        self._begin(sync)
+        tx = Tx(self._connection, now, self._counts, self._position, self._ids)
+        try:
+            results = [self._run(tx, command) for command in commands]
+            closed = closing(tx)
+            if sync:
+                tx.execute(NOTE_SYNC, {"now": str(now)})
+            events = tx.flush(self._sequence)
+            self._commit()
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, sqlite3.Error):
+                raise refusal(error) from error
+            raise
+        self._sequence += len(events)
+        self._position = tx.position
+        return Committed(results, events, tx.stops, tx.due, closed, sync)
+
+    def close(self) -> None:
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    def _load(self) -> None:
+        row = self._connection.execute(LAST_SEQUENCE).fetchone()
+        self._sequence = row[0] if row else 0
+        self._position = self._connection.execute(LAST_POSITION).fetchone()[0] or 0
+        self.epoch = self._connection.execute(EPOCH).fetchone()[0]
+        self._counts.load(self._connection)
+
+    def _begin(self, sync: bool) -> None:
+        """`synchronous` cannot change inside a transaction, so it is chosen before."""
+        wanted = "FULL" if sync else "NORMAL"
+        try:
+            if wanted != self._synchronous:
+                self._connection.execute(f"PRAGMA synchronous = {wanted}")
+                self._synchronous = wanted
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise refusal(error) from error
+
+    def _run(self, tx: Tx, command: Command) -> Any:
+        """A verb that fails is rolled back alone; if that took the transaction with it, the batch is lost."""
+        mark = tx.mark()
+        tx.execute("SAVEPOINT verb")
+        try:
+            result = command.verb(tx, command.request)
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise
+            tx.execute("ROLLBACK TO verb")
+            tx.back_to(mark)
+            result = error
+        tx.execute("RELEASE verb")
+        return result
+
+    def _commit(self) -> None:
+        failpoints.hit("before_commit")
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+                raise OutcomeUnknown(
+                    f"the commit failed on disk ({error}); whether it holds is known after a restart",
+                    "check the disk; call again with the same idempotency_key when the daemon is back",
+                ) from error
+            raise
+
+    def _abandon(self) -> None:
+        """Nothing of the batch holds; what memory made of it is read again from the tables."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        try:
+            self._load()
+        except sqlite3.Error as error:
+            raise refusal(error) from error
+
+
+def refusal(error: sqlite3.Error) -> Refusal:
+    """What a failed statement means to the caller whose command was in that batch."""
+    primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return DatabaseBusy("another process holds the database", "try again; nothing was changed")
+    if primary == sqlite3.SQLITE_FULL:
+        return StorageFull("the disk is full", "free some space and try again; nothing was changed")
+    return DatabaseFailed(f"the database refused: {error}", "try again; nothing was changed")

@@ -1,0 +1,51 @@
+"""Which job is meant: a whole id or a unique prefix, and the live jobs a selection names."""
+
+from typing import Any
+
+from semantica_daemon.errors import AmbiguousId, JobNotFound
+from semantica_daemon.store.tx import Tx
+
+BY_ID = "SELECT id, state FROM jobs WHERE id = :id"
+BY_PREFIX = "SELECT id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
+LIVE = "state IN ('QUEUED', 'SCHEDULED', 'RUNNING')"
+LIVE_BY_TAG = f"SELECT id, state FROM jobs INDEXED BY idx_jobs_tag_live WHERE {LIVE} AND user_tag = :value LIMIT :most"
+LIVE_BY_GROUP = f"""
+SELECT id, state FROM jobs INDEXED BY idx_jobs_group_live WHERE {LIVE} AND chain_group_id = :value LIMIT :most
+"""
+LIVE_BY_SUBJECT = f"""
+SELECT id, state
+FROM jobs INDEXED BY idx_jobs_subject_live
+WHERE {LIVE} AND subject_key <> '' AND subject_key = :value
+LIMIT :most
+"""
+LIVE_BY_QUEUE = f"""
+SELECT id, state FROM jobs INDEXED BY idx_jobs_state_queue WHERE {LIVE} AND queue = :value LIMIT :most
+"""
+SELECTORS = {
+    "user_tag": LIVE_BY_TAG,
+    "chain_group_id": LIVE_BY_GROUP,
+    "subject_key": LIVE_BY_SUBJECT,
+    "queue": LIVE_BY_QUEUE,
+}
+
+
+def the_one(rows: list[Any], prefix: str) -> Any:
+    """The single row of BY_ID or BY_PREFIX, or the refusal that says what to do."""
+    if not rows:
+        raise JobNotFound(f"no job {prefix}", "job.list shows what there is", job_id=prefix)
+    if len(rows) > 1:
+        raise AmbiguousId(
+            f"{prefix} begins the id of more than one job", "give more characters", matches=[row[0] for row in rows]
+        )
+    return rows[0]
+
+
+def job(tx: Tx, prefix: str) -> tuple[str, str]:
+    """(id, state)"""
+    sql = BY_ID if len(prefix) == 36 else BY_PREFIX
+    found: tuple[str, str] = the_one(tx.execute(sql, {"id": prefix.lower()}).fetchall(), prefix)
+    return found
+
+
+def live(tx: Tx, field: str, value: str, most: int) -> list[tuple[str, str]]:
+    return tx.execute(SELECTORS[field], {"value": value, "most": most}).fetchall()

@@ -1,0 +1,158 @@
+"""Questions: what readers ask, each one statement, so that each answer is one consistent snapshot.
+
+Async because the readers are aiosqlite's; `rows` turns what comes back into views.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from aiosqlite import Connection
+
+from semantica_daemon.model.event import Filter, Recorded
+from semantica_daemon.model.state import STATES
+from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats
+from semantica_daemon.store import find, rows
+
+GET = f"""
+SELECT {rows.JOB_COLUMNS}, (
+  SELECT json_group_array(json_object(
+    'run_id', run_id, 'attempt', attempt, 'status', status, 'started_at', started_at, 'finished_at', finished_at,
+    'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
+    'params_snapshot', json(params_snapshot)
+  ))
+  FROM (SELECT * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY run_id)
+) AS runs
+FROM jobs
+"""
+GET_BY_ID = GET + "WHERE id = :id"
+GET_BY_PREFIX = GET + "WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
+EVENTS = """
+SELECT sequence, job_sequence, job_id, timestamp_at, event_type, level, message, payload, queue, user_tag
+FROM job_events
+WHERE sequence > :since
+ORDER BY sequence
+LIMIT :limit
+"""
+EVENTS_OF_JOB = """
+SELECT sequence, job_sequence, job_id, timestamp_at, event_type, level, message, payload, queue, user_tag
+FROM job_events
+WHERE job_id = :job_id AND job_id IS NOT NULL AND sequence > :since
+ORDER BY sequence
+LIMIT :limit
+"""
+ENDS_OF_STREAM = """
+SELECT
+  (SELECT min(sequence) FROM job_events),
+  (SELECT seq FROM sqlite_sequence WHERE name = 'job_events')
+"""
+QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued FROM queues"
+STATS = """
+SELECT queue, queued, scheduled, running, done, failed, cancelled, superseded, skipped,
+  CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(ended_runs, 0)
+FROM queue_counts
+ORDER BY queue
+"""
+
+# job.list: the rowid is the order of arrival. A filter with a short index of its own uses it; a filter on state or
+# queue walks idx_jobs_state_queue once for each (state, queue), whose entries are in order of arrival, and merges.
+LIST = f"SELECT {rows.LISTED_COLUMNS}, rowid FROM jobs {{index}} WHERE {{where}} ORDER BY rowid {{order}} LIMIT :limit"
+INDEX_OF = {
+    "user_tag": "INDEXED BY idx_jobs_user_tag",
+    "chain_group_id": "INDEXED BY idx_jobs_group",
+    "subject_key": "INDEXED BY idx_jobs_subject_generation",
+    "subject_prefix": "INDEXED BY idx_jobs_subject_generation",
+}
+
+
+class Listing(NamedTuple):
+    """The filters of job.list that are given, by name, and where to go on."""
+
+    filters: dict[str, Any]
+    newest_first: bool
+    limit: int
+    cursor: int | None
+
+
+async def job(db: Connection, prefix: str) -> JobWithRuns:
+    sql = GET_BY_ID if len(prefix) == 36 else GET_BY_PREFIX
+    found = list(await db.execute_fetchall(sql, {"id": prefix.lower()}))
+    return rows.job_with_runs(find.the_one(found, prefix))
+
+
+async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:
+    """One page and the cursor of the next."""
+    found: list[Any] = []
+    for extra in await _walks(db, listing):
+        sql, values = _statement(listing, extra)
+        found += await db.execute_fetchall(sql, values)
+    found.sort(key=lambda row: row[-1], reverse=listing.newest_first)
+    page = found[: listing.limit]
+    more = len(found) > listing.limit
+    return [rows.listed(row[:-1]) for row in page], page[-1][-1] if more else None
+
+
+async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[Recorded]:
+    values = {"since": since, "limit": limit, "job_id": wanted.job_id}
+    found = await db.execute_fetchall(EVENTS_OF_JOB if wanted.job_id else EVENTS, values)
+    return [rows.recorded(row) for row in found]
+
+
+async def stream_ends(db: Connection) -> tuple[int, int]:
+    """(oldest sequence kept, newest ever given); with nothing kept, the oldest is the next one."""
+    (oldest, newest) = next(iter(await db.execute_fetchall(ENDS_OF_STREAM)))
+    return (newest or 0) + 1 if oldest is None else oldest, newest or 0
+
+
+async def queue_rows(db: Connection) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await db.execute_fetchall(QUEUES)]
+
+
+async def stats(db: Connection) -> list[QueueStats]:
+    return [rows.queue_stats(row) for row in await db.execute_fetchall(STATS)]
+
+
+async def _walks(db: Connection, listing: Listing) -> Iterable[dict[str, str]]:
+    """One walk, or one for each (state, queue) when only those could narrow it down."""
+    given = listing.filters
+    if INDEX_OF.keys() & given.keys() or not ({"state", "queue"} & given.keys()):
+        return [{}]
+    states = given.get("state") or STATES
+    known = [row[0] for row in await db.execute_fetchall("SELECT queue FROM queue_counts")]
+    queues = [queue for queue in known if queue in given["queue"]] if given.get("queue") else known
+    return [{"state": state, "queue": queue} for state in states for queue in queues]
+
+
+def _statement(listing: Listing, walk: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    where = ["1"]
+    values: dict[str, Any] = {"limit": listing.limit + 1}
+    index = "INDEXED BY idx_jobs_state_queue" if walk else "NOT INDEXED"
+    for field, value in {**listing.filters, **walk}.items():
+        index = INDEX_OF.get(field, index)
+        clause, bound = CLAUSES[field](value) if not isinstance(value, list) else _one_of(field, value)
+        where.append(clause)
+        values |= bound
+    if listing.cursor is not None:
+        where.append(f"rowid {'<' if listing.newest_first else '>'} :cursor")
+        values["cursor"] = listing.cursor
+    order = "DESC" if listing.newest_first else "ASC"
+    return LIST.format(index=index, where=" AND ".join(where), order=order), values
+
+
+def _equal(field: str) -> Any:
+    return lambda value: (f"{field} = :{field}", {field: value})
+
+
+def _one_of(field: str, values: list[str]) -> tuple[str, dict[str, str]]:
+    bound = {f"{field}{number}": value for number, value in enumerate(values)}
+    return f"{field} IN ({', '.join(':' + name for name in bound)})", bound
+
+
+CLAUSES: dict[str, Any] = {
+    **{field: _equal(field) for field in ("state", "queue", "job_type", "user_tag", "chain_group_id", "subject_key")},
+    "created_after": lambda value: ("created_at > :created_after", {"created_after": value}),
+    "created_before": lambda value: ("created_at < :created_before", {"created_before": value}),
+    "subject_prefix": lambda value: (
+        "subject_key >= :subject_prefix AND subject_key < :subject_prefix || char(1114111)",
+        {"subject_prefix": value},
+    ),
+}

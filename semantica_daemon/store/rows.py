@@ -1,0 +1,88 @@
+"""From rows of `jobs` to what a caller is shown; the columns are named here once."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from semantica_daemon.model.event import Event, Recorded
+from semantica_daemon.model.outcome import Error
+from semantica_daemon.model.view import NULL, JobView, JobWithRuns, Progress, QueueStats, RunView
+
+SHORT = 4096
+_SAME = (
+    "id", "trace_id", "queue", "job_type", "priority", "state", "created_at", "started_at", "finished_at", "queued_at",
+    "updated_at", "pid", "attempts", "max_attempts", "run_count", "claim_attempts", "backoff_factor",
+    "backoff_base_ms", "deadline", "ttl_ms", "expires_at", "timeout_ms", "grace_ms", "on_interrupt", "schedule_type",
+    "scheduled_at", "schedule_delay_ms", "wait_for_event", "parent_job_id", "chain_group_id", "user_tag", "log_path",
+    "artifact_path", "run_id", "position", "supersede", "on_running", "max_interrupts", "superseded_by",
+    "cancel_requested_at", "exit_code", "idempotency_key", "spec_hash", "retry_of",
+)  # fmt: skip
+_SHAPED = (
+    "subject_key", "generation", "execution_mode", "wait_for_idle", "require_charging", "stale",
+    "progress_percent", "progress_phase", "progress_items_completed", "progress_items_total", "progress_message",
+    "error_code", "error_class", "error_message", "error_details",
+)  # fmt: skip
+_TEXTS = ("env_vars", "payload", "result_summary")
+COLUMNS = _SAME + _SHAPED + _TEXTS
+
+JOB_COLUMNS = ", ".join(COLUMNS)
+_CUT = [f"CASE WHEN length({name}) <= {SHORT} THEN {name} END AS {name}" for name in ("payload", "result_summary")]
+_IS_CUT = f"length(payload) > {SHORT} OR coalesce(length(result_summary), 0) > {SHORT} AS truncated"
+LISTED_COLUMNS = ", ".join([*_SAME, *_SHAPED, "env_vars", *_CUT, _IS_CUT])
+
+_runs = msgspec.json.Decoder(list[RunView])
+
+
+def raw(text: str | None) -> Raw:
+    return NULL if text is None else Raw(text)
+
+
+def recorded(row: Any) -> Recorded:
+    sequence, job_sequence, job_id, at, event_type, level, message, payload, queue, user_tag = row
+    event = Event(sequence, job_sequence, job_id, at, event_type, level, message, raw(payload))
+    return Recorded(event, queue, user_tag)
+
+
+def queue_stats(row: Any) -> QueueStats:
+    return QueueStats(**dict(zip(QueueStats.__struct_fields__, row, strict=True)))
+
+
+def job_with_runs(row: Any) -> JobWithRuns:
+    runs = _runs.decode(row[-1])
+    return JobWithRuns(runs=runs, **_fields(row[:-1]))
+
+
+def listed(row: Any) -> JobView:
+    return JobView(**_fields(row[:-1]), truncated=bool(row[-1]))
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    """The view's fields: those with the column's own name, and those that are shaped from several."""
+    column = dict(zip(COLUMNS, row, strict=True))
+    fields = {name: column[name] for name in _SAME}
+    lane = bool(column["subject_key"])
+    return fields | {
+        "job_id": column["id"],
+        "subject_key": column["subject_key"] if lane else None,
+        "generation": column["generation"] if lane else None,
+        "execution_mode": column["execution_mode"] or "EXTERNAL",
+        "wait_for_idle": bool(column["wait_for_idle"]),
+        "require_charging": bool(column["require_charging"]),
+        "stale": bool(column["stale"]),
+        "progress": _progress(column),
+        "error": _error(column),
+        **{name: raw(column[name]) for name in _TEXTS},
+    }
+
+
+def _progress(column: dict[str, Any]) -> Progress | None:
+    said = [column[f"progress_{name}"] for name in Progress.__struct_fields__]
+    return None if all(value is None for value in said) else Progress(*said)
+
+
+def _error(column: dict[str, Any]) -> Error | None:
+    if column["error_code"] is None:
+        return None
+    details = msgspec.json.decode(column["error_details"]) if column["error_details"] else None
+    return Error(column["error_code"], column["error_class"], column["error_message"], details)

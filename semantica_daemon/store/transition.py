@@ -1,0 +1,297 @@
+"""The only code that writes jobs.state. Each named change is guarded by the state it starts from (and the run it
+belongs to), keeps the counts, and emits its one event; a change whose guard does not hold does nothing and says None.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.model import event, state
+from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.store.tx import Touched, Tx, encode
+
+TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
+LANE = "subject_key, job_type"
+
+
+class NewJob(Struct, frozen=True, kw_only=True, gc=False):
+    """A row of jobs as it is first written: its fields are the columns."""
+
+    id: str
+    trace_id: str | None
+    queue: str
+    job_type: str
+    subject_key: str
+    generation: int
+    priority: int
+    state: str
+    created_at: int
+    updated_at: int
+    finished_at: int | None
+    execution_mode: str | None
+    max_attempts: int
+    backoff_factor: float
+    backoff_base_ms: int
+    deadline: int | None
+    ttl_ms: int | None
+    timeout_ms: int | None
+    grace_ms: int | None
+    on_interrupt: str
+    schedule_type: str
+    scheduled_at: int | None
+    schedule_delay_ms: int | None
+    chain_group_id: str | None
+    user_tag: str | None
+    payload: str
+    supersede: str
+    on_running: str
+    max_interrupts: int
+    superseded_by: str | None
+    position: int
+    queued_at: int | None
+    expires_at: int | None
+    idempotency_key: str | None
+    spec_hash: str | None
+    event_count: int = 1
+
+
+# Positional, because it is the hottest statement and its columns are the struct's fields anyway.
+INSERT = f"""
+INSERT INTO jobs ({", ".join(NewJob.__struct_fields__)})
+VALUES ({", ".join("?" * len(NewJob.__struct_fields__))})
+"""
+START = f"""
+UPDATE jobs
+SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, attempts = attempts + 1,
+    run_count = run_count + 1, event_count = event_count + 1
+WHERE id = :job_id AND state = 'QUEUED'
+{TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, queued_at
+"""
+INSERT_RUN = """
+INSERT INTO job_runs (run_id, job_id, attempt, params_snapshot, started_at)
+VALUES (:run_id, :job_id, :attempt, :payload, :now)
+"""
+END_RUN = """
+UPDATE job_runs
+SET status = :status, finished_at = :now, exit_code = :exit_code, error = :error
+WHERE run_id = :run_id AND status = 'RUNNING'
+"""
+END = f"""
+UPDATE jobs
+SET state = :to, finished_at = :now, updated_at = :now, event_count = event_count + 1, result_summary = :result,
+    exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
+    error_details = :details
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}, {LANE}, stale
+"""
+RETRY = f"""
+UPDATE jobs
+SET state = 'SCHEDULED', scheduled_at = :at, updated_at = :now, event_count = event_count + 1,
+    exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
+    error_details = :details
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}
+"""
+PUT_BACK = f"""
+UPDATE jobs
+SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now + ttl_ms, updated_at = :now,
+    attempts = attempts - 1, event_count = event_count + 1
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}, expires_at
+"""
+PROMOTE = f"""
+UPDATE jobs
+SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now + ttl_ms, updated_at = :now,
+    event_count = event_count + 1
+WHERE id = :job_id AND state = 'SCHEDULED'
+{TOUCHED}, expires_at
+"""
+END_WAITING = f"""
+UPDATE jobs
+SET state = :to, finished_at = :now, updated_at = :now, superseded_by = :superseded_by,
+    event_count = event_count + 1
+WHERE id = :job_id AND state = :origin AND state IN ('QUEUED', 'SCHEDULED')
+{TOUCHED}, {LANE}
+"""
+LANE_ENDED = """
+UPDATE lanes
+SET ended = :to
+WHERE subject_key = :subject_key AND job_type = :job_type AND job_id = :job_id
+"""
+CALM_LANE = """
+UPDATE lanes
+SET interrupts = 0
+WHERE subject_key = :subject_key AND job_type = :job_type AND interrupts > 0
+"""
+EVENT_OF_END = {
+    state.DONE: event.DONE,
+    state.FAILED: event.FAILED,
+    state.CANCELLED: event.CANCELLED,
+    state.SUPERSEDED: event.SUPERSEDED,
+    state.SKIPPED_TTL: event.SKIPPED_TTL,
+    state.SKIPPED_DEADLINE: event.SKIPPED_DEADLINE,
+}
+EVENT_OF_NEW = {
+    state.QUEUED: event.QUEUED,
+    state.SCHEDULED: event.SCHEDULED,
+    state.SUPERSEDED: event.SUPERSEDED,
+}
+LEVEL_OF_END = {state.FAILED: "error", state.SKIPPED_TTL: "warn", state.SKIPPED_DEADLINE: "warn"}
+
+
+class Running(Struct, frozen=True, gc=False):
+    """The run a change belongs to, and when it began."""
+
+    job_id: str
+    run_id: str
+    attempt: int
+    started_at: int
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """A run that was just begun, with what it takes to carry it out."""
+
+    run: Running
+    job_type: str
+    payload: str
+    timeout_ms: int | None
+    grace_ms: int | None
+    deadline: int | None
+
+
+def insert(tx: Tx, job: NewJob) -> None:
+    tx.execute(INSERT, msgspec.structs.astuple(job))
+    tx.moved(job.queue, None, job.state)
+    tx.wake_at(job.scheduled_at if job.state == state.SCHEDULED else job.expires_at)
+    tx.wake_at(job.deadline)
+    about: dict[str, Any] = {"queue": job.queue, "job_type": job.job_type}
+    if job.subject_key:
+        about |= {"subject_key": job.subject_key, "generation": job.generation}
+    if job.superseded_by:
+        about["superseded_by"] = job.superseded_by
+    if job.scheduled_at is not None:
+        about["scheduled_at"] = job.scheduled_at
+    touched = Touched(job.id, job.queue, job.user_tag, job.trace_id, 1)
+    tx.emit(touched, EVENT_OF_NEW[job.state], "", about)
+
+
+def start(tx: Tx, job_id: str) -> Claim | None:
+    """QUEUED → RUNNING, with its run and its job.started, which for IN_PROCESS are one moment."""
+    run_id = tx.ids.run(tx.now)
+    row = tx.execute(START, {"job_id": job_id, "run_id": run_id, "now": tx.now}).fetchall()
+    if not row:
+        return None
+    job_type, payload, attempt, timeout_ms, grace_ms, deadline, queued_at = row[0][5:]
+    values = {"run_id": run_id, "job_id": job_id, "attempt": attempt, "payload": payload, "now": tx.now}
+    tx.execute(INSERT_RUN, values)
+    touched = Touched(*row[0][:5])
+    tx.moved(touched.queue, state.QUEUED, state.RUNNING)
+    tx.add(touched.queue, "runs", 1)
+    tx.add(touched.queue, "wait_ms", max(0, tx.now - queued_at))
+    tx.emit(touched, event.STARTED, "", {"run_id": run_id, "attempt": attempt})
+    run = Running(job_id, run_id, attempt, tx.now)
+    return Claim(run, job_type, payload, timeout_ms, grace_ms, deadline)
+
+
+def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched | None:
+    """RUNNING → DONE, FAILED, CANCELLED or SUPERSEDED, with the end of its run."""
+    values = _error_values(outcome)
+    values |= {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "to": to, "result": outcome.result}
+    row = tx.execute(END, values).fetchall()
+    if not row:
+        return None
+    touched = _run_over(tx, run, status, outcome, row[0], to)
+    _lane_ended(tx, touched.job_id, row[0], to)
+    if row[0][5] and status in ("DONE", "FAILED"):
+        tx.execute(CALM_LANE, {"subject_key": row[0][5], "job_type": row[0][6]})
+    facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
+    facts["duration_ms"] = max(0, tx.now - run.started_at)
+    if row[0][7]:
+        facts["stale"] = True
+    if outcome.error is not None and to == state.FAILED:
+        facts |= {"code": outcome.error.code, "class": outcome.error.class_}
+    message = outcome.error.message if outcome.error and to == state.FAILED else ""
+    tx.emit(touched, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    return touched
+
+
+def retry(tx: Tx, run: Running, at: int, outcome: Outcome) -> Touched | None:
+    """RUNNING → SCHEDULED: an attempt is left, and its backoff has to pass first."""
+    values = _error_values(outcome) | {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "at": at}
+    row = tx.execute(RETRY, values).fetchall()
+    if not row:
+        return None
+    touched = _run_over(tx, run, "FAILED", outcome, row[0], state.SCHEDULED)
+    tx.wake_at(at)
+    code, message = (outcome.error.code, outcome.error.message) if outcome.error else ("", "")
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "scheduled_at": at, "code": code}
+    tx.emit(touched, event.RETRYING, message, facts, "warn")
+    return touched
+
+
+def put_back(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
+    """RUNNING → QUEUED: interrupted through no fault of its own; the attempt is given back."""
+    values = {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "position": tx.next_position()}
+    row = tx.execute(PUT_BACK, values).fetchall()
+    if not row:
+        return None
+    touched = _run_over(tx, run, "INTERRUPTED", outcome, row[0], state.QUEUED)
+    tx.wake_at(row[0][5])
+    code = outcome.error.code if outcome.error else ""
+    tx.emit(touched, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
+    return touched
+
+
+def promote(tx: Tx, job_id: str) -> bool:
+    """SCHEDULED → QUEUED: due."""
+    row = tx.execute(PROMOTE, {"job_id": job_id, "now": tx.now, "position": tx.next_position()}).fetchall()
+    if not row:
+        return False
+    touched = Touched(*row[0][:5])
+    tx.moved(touched.queue, state.SCHEDULED, state.QUEUED)
+    tx.wake_at(row[0][5])
+    tx.emit(touched, event.QUEUED)
+    return True
+
+
+def end_waiting(tx: Tx, job_id: str, origin: str, to: str, by: str | None = None, message: str = "") -> bool:
+    """QUEUED or SCHEDULED → SUPERSEDED (named by `by`), CANCELLED or SKIPPED_*: it never ran, or never again."""
+    if to not in state.TRANSITIONS[origin]:
+        return False
+    values = {"job_id": job_id, "origin": origin, "to": to, "now": tx.now, "superseded_by": by}
+    row = tx.execute(END_WAITING, values).fetchall()
+    if not row:
+        return False
+    touched = Touched(*row[0][:5])
+    tx.moved(touched.queue, origin, to)
+    _lane_ended(tx, job_id, row[0], to)
+    tx.emit(touched, EVENT_OF_END[to], message, {"superseded_by": by} if by else None, LEVEL_OF_END.get(to, "info"))
+    return True
+
+
+def _error_values(outcome: Outcome) -> dict[str, Any]:
+    error = outcome.error
+    return {
+        "exit_code": outcome.exit_code,
+        "code": error and error.code,
+        "class": error and error.class_,
+        "message": error and error.message,
+        "details": encode(error.details).decode() if error and error.details is not None else None,
+    }
+
+
+def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[Any, ...], to: str) -> Touched:
+    error = encode(outcome.error).decode() if outcome.error else None
+    values = {"run_id": run.run_id, "status": status, "now": tx.now, "exit_code": outcome.exit_code, "error": error}
+    tx.execute(END_RUN, values)
+    touched = Touched(*row[:5])
+    tx.moved(touched.queue, state.RUNNING, to)
+    tx.add(touched.queue, "ended_runs", 1)
+    tx.add(touched.queue, "run_ms", max(0, tx.now - run.started_at))
+    return touched
+
+
+def _lane_ended(tx: Tx, job_id: str, row: tuple[Any, ...], to: str) -> None:
+    if row[5]:
+        tx.execute(LANE_ENDED, {"subject_key": row[5], "job_type": row[6], "job_id": job_id, "to": to})

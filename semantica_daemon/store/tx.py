@@ -1,0 +1,109 @@
+"""A transaction as a verb sees it: statements, the given instant, and what it has to say once it is committed."""
+
+import sqlite3
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from semantica_daemon.model.event import Event, Recorded
+from semantica_daemon.model.outcome import Stop
+from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
+from semantica_daemon.store.ids import Ids
+
+encode = msgspec.json.encode
+
+INSERT_EVENT = """
+INSERT INTO job_events (
+  sequence, job_id, job_sequence, timestamp_at, event_type, level,
+  message, payload, correlation_id, queue, user_tag, subsystem
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'job')
+"""
+
+
+class Touched(Struct, frozen=True, gc=False):
+    """What every change of a job returns: enough to tell the world of it."""
+
+    job_id: str
+    queue: str
+    user_tag: str | None
+    trace_id: str | None
+    job_sequence: int
+
+
+class StopRun(Struct, frozen=True, gc=False):
+    """A running attempt that must end now, and why."""
+
+    run_id: str
+    cause: Stop
+
+
+class Tx:
+    """One per batch. Everything but the statements themselves can be taken back to a mark."""
+
+    def __init__(self, connection: sqlite3.Connection, now: int, counts: Counts, position: int, ids: Ids) -> None:
+        self.execute = connection.execute
+        self.connection = connection
+        self.now = now
+        self.counts = counts
+        self.ids = ids
+        self.position = position
+        self.stops: list[StopRun] = []
+        self.due: int | None = None
+        self._events: list[tuple[Any, ...]] = []
+        self._moves: list[Move] = []
+
+    def next_position(self) -> int:
+        self.position += 100
+        return self.position
+
+    def wake_at(self, instant: int | None) -> None:
+        """Something becomes due then; the scheduler is told after the commit."""
+        if instant is not None and (self.due is None or instant < self.due):
+            self.due = instant
+
+    def moved(self, queue: str, origin: str | None, to: str) -> None:
+        if origin is not None:
+            self.add(queue, COLUMN_OF[origin], -1)
+        self.add(queue, COLUMN_OF[to], 1)
+
+    def add(self, queue: str, column: str, delta: int) -> None:
+        move = (queue, column, delta)
+        self.counts.add(move)
+        self._moves.append(move)
+
+    def emit(self, job: Touched, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> None:
+        body = b"{}" if payload is None else encode(payload)
+        self._events.append(
+            (job.job_id, job.job_sequence, self.now, event_type, level, message, body.decode(),
+             job.trace_id, job.queue, job.user_tag)
+        )  # fmt: skip
+
+    def announce(self, event_type: str, message: str, payload: Any = None, queue: str | None = None) -> None:
+        """An event of no job: queue.* and daemon.*."""
+        body = b"{}" if payload is None else encode(payload)
+        self._events.append((None, None, self.now, event_type, "info", message, body.decode(), None, queue, None))
+
+    def mark(self) -> tuple[int, int, int, int | None]:
+        return len(self._events), len(self._moves), len(self.stops), self.due
+
+    def back_to(self, mark: tuple[int, int, int, int | None]) -> None:
+        events, moves, stops, self.due = mark
+        for queue, column, delta in self._moves[moves:]:
+            self.counts.add((queue, column, -delta))
+        del self._events[events:], self._moves[moves:], self.stops[stops:]
+
+    def flush(self, sequence: int) -> list[Recorded]:
+        """Number and store the events; called once, last, so that the sequence has no gaps."""
+        if self._moves:
+            self.counts.flush(self.connection)
+        rows = [(number, *event) for number, event in enumerate(self._events, sequence + 1)]
+        if rows:
+            self.connection.executemany(INSERT_EVENT, rows)
+        return [_recorded(row) for row in rows]
+
+
+def _recorded(row: tuple[Any, ...]) -> Recorded:
+    number, job_id, job_sequence, at, event_type, level, message, payload, _, queue, user_tag = row
+    event = Event(number, job_sequence, job_id, at, event_type, level, message, Raw(payload))
+    return Recorded(event, queue, user_tag)

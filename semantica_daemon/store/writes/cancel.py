@@ -1,0 +1,56 @@
+"""job.cancel: what waits ends at once; what runs is asked to stop and ends when it is really gone."""
+
+from msgspec import Struct
+
+from semantica_daemon.model import event, state
+from semantica_daemon.store import find, transition
+from semantica_daemon.store.tx import StopRun, Touched, Tx
+
+MOST = 1000
+ASK = f"""
+UPDATE jobs
+SET cancel_requested_at = coalesce(cancel_requested_at, :now), stop_state = 'CANCELLED', updated_at = :now,
+    event_count = event_count + 1
+WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NOT 'CANCELLED'
+{transition.TOUCHED}, run_id
+"""
+
+
+class Cancel(Struct, frozen=True):
+    """Either `job_ids` (whole or prefixes), or a `field` of live jobs and its `value`."""
+
+    job_ids: tuple[str, ...] = ()
+    field: str = ""
+    value: str = ""
+    reason: str = ""
+
+
+class Cancelled(Struct, frozen=True):
+    cancelled: list[str]
+    cancelling: list[str]
+    unchanged: list[str]
+
+
+def cancel(tx: Tx, request: Cancel) -> Cancelled:
+    """At most MOST jobs of a selection at a time; what is RUNNING already comes last and only once."""
+    if request.field:
+        jobs = find.live(tx, request.field, request.value, MOST)
+    else:
+        jobs = [find.job(tx, job_id) for job_id in dict.fromkeys(request.job_ids)]
+    result = Cancelled([], [], [])
+    for job_id, current in jobs:
+        if current == state.RUNNING:
+            _ask(tx, job_id, request.reason)
+            result.cancelling.append(job_id)
+        elif transition.end_waiting(tx, job_id, current, state.CANCELLED, message=request.reason):
+            result.cancelled.append(job_id)
+        else:
+            result.unchanged.append(job_id)
+    return result
+
+
+def _ask(tx: Tx, job_id: str, reason: str) -> None:
+    for row in tx.execute(ASK, {"job_id": job_id, "now": tx.now}).fetchall():
+        message = f"cancel requested: {reason}" if reason else "cancel requested"
+        tx.emit(Touched(*row[:5]), event.LOG, message)
+        tx.stops.append(StopRun(row[5], "cancel"))

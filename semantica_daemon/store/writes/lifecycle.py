@@ -1,0 +1,11 @@
+"""daemon.started and daemon.stopping, told to the stream."""
+
+from semantica_daemon.store.tx import Tx
+
+
+def started(tx: Tx, version: str) -> None:
+    tx.announce("daemon.started", f"semanticad {version} is ready", {"version": version})
+
+
+def stopping(tx: Tx, reason: str) -> None:
+    tx.announce("daemon.stopping", reason)

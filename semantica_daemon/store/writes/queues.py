@@ -1,0 +1,90 @@
+"""queue.configure, queue.pause and queue.resume: durable, and over what the config file says."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from semantica_daemon.model.job import Ms, Queue
+from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.tx import Tx
+
+Slots = Annotated[int, Meta(ge=0, le=10_000)]
+
+CONFIGURE = """
+INSERT INTO queues (queue, slots, on_running, max_queued)
+VALUES (:queue, :slots, :on_running, :max_queued)
+ON CONFLICT (queue) DO UPDATE
+SET slots = coalesce(excluded.slots, slots), on_running = coalesce(excluded.on_running, on_running),
+    max_queued = coalesce(excluded.max_queued, max_queued)
+"""
+PAUSE = """
+INSERT INTO queues (queue, paused_at, resume_at)
+VALUES (:queue, :now, :resume_at)
+ON CONFLICT (queue) DO UPDATE
+SET paused_at = coalesce(paused_at, excluded.paused_at), resume_at = excluded.resume_at
+"""
+RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
+
+
+class Configure(Struct, frozen=True, forbid_unknown_fields=True):
+    queue: Queue
+    slots: Slots | None = None
+    on_running: str | None = None
+    max_queued: Annotated[int, Meta(ge=0, le=100_000_000)] | None = None
+
+
+class Pause(Struct, frozen=True, forbid_unknown_fields=True):
+    """No queue: all of them."""
+
+    queue: Queue | None = None
+    resume_after_ms: Ms | None = None
+
+
+class Resume(Struct, frozen=True, forbid_unknown_fields=True):
+    queue: str | None = None
+
+
+class Configured(Struct, frozen=True):
+    queue: str
+    slots: int | None
+    on_running: str | None
+    max_queued: int | None
+
+
+class Paused(Struct, frozen=True):
+    queue: str | None
+    paused: bool
+    resume_at: int | None = None
+
+
+def configure(tx: Tx, request: Configure) -> Configured:
+    given = QueueRules(request.slots, request.on_running, request.max_queued)  # type: ignore[arg-type]
+    values = {"queue": request.queue, "slots": given.slots, "on_running": given.on_running}
+    tx.execute(CONFIGURE, {**values, "max_queued": given.max_queued})
+    tx.counts.load_rules(tx.connection)
+    rules = tx.counts.rules(request.queue)
+    answer = Configured(request.queue, rules.slots, rules.on_running, rules.max_queued)
+    tx.announce("queue.configured", f"queue {request.queue} configured", answer, request.queue)
+    return answer
+
+
+def pause(tx: Tx, request: Pause) -> Paused:
+    resume_at = None if request.resume_after_ms is None else tx.now + request.resume_after_ms
+    tx.execute(PAUSE, {"queue": request.queue or EVERY_QUEUE, "now": tx.now, "resume_at": resume_at})
+    tx.counts.load_rules(tx.connection)
+    tx.wake_at(resume_at)
+    answer = Paused(request.queue, True, resume_at)
+    tx.announce("queue.paused", f"{request.queue or 'every queue'} paused", answer, request.queue)
+    return answer
+
+
+def resume(tx: Tx, request: Resume) -> Paused:
+    queue = request.queue or EVERY_QUEUE
+    changed = tx.execute(RESUME, {"queue": queue}).rowcount
+    tx.counts.load_rules(tx.connection)
+    named = None if queue == EVERY_QUEUE else queue
+    answer = Paused(named, False)
+    if changed:
+        tx.announce("queue.resumed", f"{named or 'every queue'} resumed", answer, named)
+    return answer

@@ -1,0 +1,70 @@
+"""What a run says while it is under way: progress, log lines, and that it does not answer."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from semantica_daemon.model import event
+from semantica_daemon.store.transition import TOUCHED, Running
+from semantica_daemon.store.tx import Touched, Tx
+
+PROGRESS = f"""
+UPDATE jobs
+SET progress_percent = coalesce(:percent, progress_percent), progress_phase = coalesce(:phase, progress_phase),
+    progress_items_completed = coalesce(:items_completed, progress_items_completed),
+    progress_items_total = coalesce(:items_total, progress_items_total),
+    progress_message = coalesce(:message, progress_message),
+    updated_at = :now, event_count = event_count + 1
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}
+"""
+SAY = f"""
+UPDATE jobs
+SET updated_at = :now, event_count = event_count + 1
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}
+"""
+
+
+class Progress(Struct, frozen=True):
+    percent: float | None = None
+    phase: str | None = None
+    items_completed: int | None = None
+    items_total: int | None = None
+    message: str | None = None
+
+
+class Line(Struct, frozen=True):
+    message: str
+    level: str = "info"
+    payload: Any = None
+
+
+class Report(Struct, frozen=True):
+    run: Running
+    lines: tuple[Line, ...] = ()
+    progress: Progress | None = None
+
+
+def report(tx: Tx, said: Report) -> None:
+    where = {"job_id": said.run.job_id, "run_id": said.run.run_id, "now": tx.now}
+    for line in said.lines:
+        _say(tx, where, event.LOG, line)
+    now = said.progress
+    if now is not None:
+        values = {"percent": now.percent, "phase": now.phase, "items_completed": now.items_completed}
+        values |= {"items_total": now.items_total, "message": now.message}
+        for row in tx.execute(PROGRESS, {**where, **values}).fetchall():
+            tx.emit(Touched(*row), event.PROGRESS, now.message or "", now)
+
+
+def unresponsive(tx: Tx, run: Running) -> None:
+    """Asked to stop, given its grace, still there: the job stays RUNNING and keeps its slot."""
+    where = {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now}
+    line = Line("asked to stop, and does not; it keeps its slot until it returns", "warn", {"run_id": run.run_id})
+    _say(tx, where, event.UNRESPONSIVE, line)
+
+
+def _say(tx: Tx, where: dict[str, Any], event_type: str, line: Line) -> None:
+    for row in tx.execute(SAY, where).fetchall():
+        tx.emit(Touched(*row), event_type, line.message, line.payload, line.level)
