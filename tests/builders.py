@@ -1,0 +1,77 @@
+"""Stores and specs for tests, made the way the daemon makes them."""
+
+import sqlite3
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.engine import handlers
+from semantica_daemon.engine.intake import Intake
+from semantica_daemon.model.job import JobSpec
+from semantica_daemon.model.queue import QueueRules, limits
+from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
+from semantica_daemon.store.migrate import migrate
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.claim import claim
+from semantica_daemon.store.writes.enqueue import Admitted
+
+NOW = 1_800_000_000_000
+INTAKE = Intake(handlers.load({}, []))
+
+
+def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:
+    return INTAKE.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
+
+
+class Store:
+    """A migrated database and a clock one can set; `run` is one verb in one transaction."""
+
+    def __init__(self, path: Path, slots: int = 2, queues: dict[str, QueueRules] | None = None, seed: int = 0) -> None:
+        self.path = path
+        self.connection = connect(path)
+        migrate(self.connection, NOW)
+        self.limits = limits(slots, queues or {})
+        self.database = Database(self.connection, self.limits, Random(seed))
+        self.now = NOW
+        self.committed: Committed | None = None
+
+    def run(self, verb: Verb, request: Any, claiming: bool = False) -> Any:
+        """The verb's result, or its exception raised; `committed` tells the rest."""
+        closing = claim if claiming else _nothing
+        self.committed = self.database.transact([Command(verb, request)], self.now, closing)
+        (result,) = self.committed.results
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def claim(self) -> Any:
+        """One empty transaction that claims; the claims."""
+        self.committed = self.database.transact([], self.now, claim)
+        return self.committed.closing
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        cursor = self.connection.execute(sql, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        (row,) = self.rows("SELECT * FROM jobs WHERE id = ?", job_id)
+        return row
+
+    def events(self) -> list[dict[str, Any]]:
+        return self.rows("SELECT * FROM job_events ORDER BY sequence")
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def plan_of(connection: sqlite3.Connection, sql: str, values: dict[str, Any]) -> str:
+    """EXPLAIN QUERY PLAN as one text."""
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+    return "\n".join(row[3] for row in rows)
+
+
+def _nothing(tx: Tx) -> list[Any]:
+    return []

@@ -1,0 +1,283 @@
+"""A real daemon for tests: in this process with a manual clock, or as a process of its own. No sleeps, no mocks."""
+
+import asyncio
+import heapq
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from semantica_daemon import config, paths
+from semantica_daemon.clock import Clock, SystemClock
+from semantica_daemon.daemon import Daemon, Setting, running
+from semantica_daemon.store.tx import Tx
+
+START = 1_800_000_000_000
+
+
+class ManualClock:
+    """Stands still until it is advanced; timers fire in order, each at its own instant."""
+
+    def __init__(self, now: int = START) -> None:
+        self._now = float(now)
+        self._timers: list[tuple[float, int, Callable[[], object]]] = []
+        self._cancelled: set[int] = set()
+        self._numbers = itertools.count()
+
+    def now(self) -> int:
+        return int(self._now)
+
+    def monotonic(self) -> float:
+        return self._now / 1000
+
+    def after(self, delay_ms: float, callback: Callable[[], object]) -> "ManualTimer":
+        number = next(self._numbers)
+        heapq.heappush(self._timers, (self._now + delay_ms, number, callback))
+        return ManualTimer(self, number)
+
+    def next_timer(self, until: float) -> Callable[[], object] | None:
+        """The next timer due by then, with the clock moved to its instant; None when there is none."""
+        while self._timers and self._timers[0][0] <= until:
+            at, number, callback = heapq.heappop(self._timers)
+            if number in self._cancelled:
+                self._cancelled.discard(number)
+                continue
+            self._now = max(self._now, at)
+            return callback
+        self._now = max(self._now, until)
+        return None
+
+
+class ManualTimer:
+    def __init__(self, clock: ManualClock, number: int) -> None:
+        self._clock = clock
+        self._number = number
+
+    def cancel(self) -> None:
+        self._clock._cancelled.add(self._number)
+
+
+class RpcError(Exception):
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"{error['code']} {error['message']} {error.get('data')}")
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: dict[str, Any] = error.get("data", {})
+
+
+class Client:
+    """One connection over the real socket, one JSON document per line."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.notifications: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._ids = itertools.count(1)
+        self._task = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def connect(cls, path: Path) -> "Client":
+        return cls(*await asyncio.open_unix_connection(path, limit=64 * 1024 * 1024))
+
+    async def call(self, method: str, /, **params: Any) -> Any:
+        return await self.result(self.send(method, **params))
+
+    def send(self, method: str, /, **params: Any) -> int:
+        number = next(self._ids)
+        self._replies[number] = asyncio.get_running_loop().create_future()
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.writer.write(json.dumps(request).encode() + b"\n")
+        return number
+
+    async def result(self, number: int) -> Any:
+        reply = await asyncio.wait_for(self._replies[number], 30)
+        del self._replies[number]
+        if "error" in reply:
+            raise RpcError(reply["error"])
+        return reply["result"]
+
+    async def events(self, count: int) -> list[dict[str, Any]]:
+        """The next `count` events of this connection's subscriptions."""
+        found: list[dict[str, Any]] = []
+        while len(found) < count:
+            told = await asyncio.wait_for(self.notifications.get(), 10)
+            assert told["method"] == "event", told
+            found += told["params"]["events"]
+        return found
+
+    async def close(self) -> None:
+        self._task.cancel()
+        self.writer.close()
+
+    async def _listen(self) -> None:
+        while line := await self.reader.readline():
+            message = json.loads(line)
+            if "method" in message:
+                self.notifications.put_nowait(message)
+            elif message["id"] in self._replies:
+                self._replies[message["id"]].set_result(message)
+
+
+class Harness:
+    """A daemon in this process. `advance` moves its clock (when manual) and settles; `settle` lets it come to rest."""
+
+    def __init__(self, daemon: Daemon, clock: Clock, where: paths.Paths) -> None:
+        self.daemon = daemon
+        self.clock = clock
+        self.paths = where
+        self._client: Client | None = None
+
+    async def client(self) -> Client:
+        return await Client.connect(self.paths.socket)
+
+    async def call(self, method: str, /, **params: Any) -> Any:
+        if self._client is None:
+            self._client = await self.client()
+        return await self._client.call(method, **params)
+
+    async def enqueue(self, job_type: str = "semantica.noop", **spec: Any) -> Any:
+        return await self.call("job.enqueue", job_type=job_type, **spec)
+
+    async def job(self, job_id: str) -> Any:
+        return await self.call("job.get", job_id=job_id)
+
+    async def state(self, job_id: str) -> str:
+        return str((await self.job(job_id))["state"])
+
+    async def ended(self, job_id: str) -> Any:
+        """The job, once it has ended (real time; the wait is on the daemon, not a sleep)."""
+        waited = await self.call("job.wait", job_id=job_id, timeout_ms=10_000)
+        assert waited["finished"], waited["job"]["state"]
+        return waited["job"]
+
+    async def settle(self) -> None:
+        """Until nothing more happens by itself: the stream stands still over a few round trips through the writer."""
+        quiet, before = 0, -1
+        while quiet < 3:
+            await self.daemon.rooms.writer.run(_nothing, None)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            now = self.daemon.rooms.feed.newest
+            quiet, before = (quiet + 1, now) if now == before else (0, now)
+
+    async def advance(self, ms: float) -> None:
+        assert isinstance(self.clock, ManualClock)
+        await self.settle()
+        until = self.clock._now + ms
+        while (callback := self.clock.next_timer(until)) is not None:
+            callback()
+            await self.settle()
+        await self.settle()
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+def _nothing(tx: Tx, request: None) -> None:
+    """A round trip through the writer."""
+
+
+def setting(home: Path, clock: Clock, text: str = "", seed: int = 0) -> Setting:
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    where = paths.find({"SEMANTICA_HOME": str(home)})
+    where.config.write_text(text)
+    return Setting(where, config.load(where.config), clock, Random(seed))
+
+
+@asynccontextmanager
+async def daemon(home: Path, clock: Clock | None = None, text: str = "", seed: int = 0) -> AsyncIterator[Harness]:
+    """`text` is the config file. Without a clock, real time."""
+    given = setting(home, clock or SystemClock(), text, seed)
+    async with running(given) as started:
+        harness = Harness(started, given.clock, given.paths)
+        try:
+            yield harness
+        finally:
+            await harness.close()
+
+
+class Process:
+    """semanticad as its own process; calls are synchronous."""
+
+    def __init__(self, home: Path, **env: str) -> None:
+        self.home = home
+        self.socket = home / "daemon.sock"
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
+        self._env = {**clean, "SEMANTICA_HOME": str(home), **env}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, ready: bool = True) -> "Process":
+        command = [sys.executable, "-m", "semantica_daemon"]
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(self.home / "stderr.log", "ab") as log:
+            self.process = subprocess.Popen(command, env=self._env, stderr=log, stdin=subprocess.DEVNULL)
+        if ready:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds: float = 15) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.process is not None and self.process.poll() is not None:
+                raise AssertionError(f"semanticad left with {self.process.returncode}: {self.stderr()}")
+            try:
+                if self.call("admin.health")["status"] == "ready":
+                    return
+            except (OSError, EOFError):
+                time.sleep(0.01)
+        raise AssertionError(f"not ready after {seconds} s: {self.stderr()}")
+
+    def stderr(self) -> str:
+        return (self.home / "stderr.log").read_text()[-4000:]
+
+    def connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(30)
+        connection.connect(str(self.socket))
+        return connection
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        with self.connect() as connection, connection.makefile("rwb") as stream:
+            request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            stream.write(json.dumps(request).encode() + b"\n")
+            stream.flush()
+            line = stream.readline()
+        if not line:
+            raise EOFError
+        reply = json.loads(line)
+        if "error" in reply:
+            raise RpcError(reply["error"])
+        return reply["result"]
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(20)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
