@@ -1,4 +1,4 @@
--- A call repeated with the same key is the same job, also after the job itself is pruned.
+-- A call repeated with the same key is the same job, until the key expires.
 
 CREATE TABLE idempotency (
   idempotency_key TEXT PRIMARY KEY,

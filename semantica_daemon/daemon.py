@@ -65,25 +65,40 @@ class Daemon:
         self._dispatcher = dispatcher
         self._server = server
         self._grace_ms = grace_ms
+        self._reason = "stopping"
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
+
+    async def open(self) -> None:
+        """Listen, claim, and say that it is ready."""
+        await self._server.open()
+        self.rooms.writer.claiming = True
+        await self.rooms.writer.run(started, VERSION)
+        self.rooms.status = "ready"
 
     def stop(self, reason: str) -> None:
         if self._stop.is_set():
             self._now.set()
             return
         log.info("stopping", reason=reason)
+        self._reason = reason
         self._stop.set()
 
     async def until_stopped(self) -> None:
         await self._stop.wait()
 
-    async def wind_down(self, reason: str) -> None:
-        """Refuse, stop claiming, ask the runs to end, give them their grace, write how each has ended."""
+    async def wind_down(self) -> None:
+        """Refuse, stop claiming, ask the runs to end, give them their grace, write how each has ended. When the
+        writer itself has failed there is nothing to write with: the next start recovers."""
         self.rooms.status = "stopping"
         self.rooms.writer.claiming = False
         self._server.close()
-        await self.rooms.writer.run(stopping, reason)
+        if not self.rooms.writer.failed:
+            await self._end_runs()
+        self._server.hang_up()
+
+    async def _end_runs(self) -> None:
+        await self.rooms.writer.run(stopping, self._reason)
         self._dispatcher.stop_all()
         idle = asyncio.create_task(self._dispatcher.until_idle())
         now = asyncio.create_task(self._now.wait())
@@ -94,7 +109,6 @@ class Daemon:
         for attempt in self._dispatcher.left():
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
             await self.rooms.writer.run(finish, Finish(attempt.claim.run, SHUT_DOWN))
-        self._server.hang_up()
 
 
 @asynccontextmanager
@@ -111,15 +125,12 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             daemon, passes = assemble(setting, database, writer, readers)
             for part in passes:
                 tasks.start_soon(part.run)
-            await daemon._server.open()
-            writer.claiming = True
-            await writer.run(started, VERSION)
-            daemon.rooms.status = "ready"
             try:
+                await daemon.open()
                 yield daemon
             finally:
                 with anyio.CancelScope(shield=True):
-                    await daemon.wind_down("stopping")
+                    await daemon.wind_down()
                     tasks.cancel_scope.cancel()
                     await writer.close()
 
@@ -148,6 +159,7 @@ def assemble(setting: Setting, database: Database, writer: Writer, readers: Read
             **msgspec.to_builtins(setting.config),
         },
         started=setting.clock.monotonic(),
+        connections=set(),
     )
     server = Server(setting.paths.socket, rooms)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
@@ -214,7 +226,16 @@ def main(config_path: Path | None = None) -> int:
     settings = config.load(where.config)
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     setting = Setting(where, settings, SystemClock(), Random())
-    anyio.run(serve, setting)
+    try:
+        anyio.run(serve, setting)
+    except Exception as failed:
+        error: BaseException = failed
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, StartRefused):
+            raise error from None
+        log.error("failed", exc_info=error)
+        return 70
     log.info("stopped")
     return 0
 

@@ -66,4 +66,6 @@ def make_private(folder: Path) -> None:
         if found.st_uid != os.getuid():
             raise PermissionError(f"{folder} belongs to another user: choose another") from None
         if found.st_mode & 0o022:
-            raise PermissionError(f"{folder} can be written to by others: chmod go-w {folder}") from None
+            raise PermissionError(
+                f"{folder} can be written to by others: choose a folder only you can write to"
+            ) from None

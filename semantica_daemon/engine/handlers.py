@@ -52,7 +52,7 @@ class Context:
     def log(self, message: str, level: str = "info", **payload: Any) -> None:
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
-        self._reporter.line(Line(str(message), level, msgspec.to_builtins(payload) if payload else None))
+        self._reporter.line(Line(str(message), level, msgspec.Raw(msgspec.json.encode(payload)) if payload else None))
 
     def _cancel(self) -> None:
         self._cancelled = True

@@ -37,6 +37,8 @@ class Reporter:
         self._nudge()
 
     def progress(self, progress: Progress) -> None:
+        texts = {name: storable(text) for name in ("phase", "message") if (text := getattr(progress, name)) is not None}
+        progress = msgspec.structs.replace(progress, **texts)
         with self._lock:
             self._progress = progress if self._progress is None else _merged(self._progress, progress)
         self._nudge()

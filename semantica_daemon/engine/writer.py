@@ -46,6 +46,7 @@ class Writer:
         self.batches = 0
         self.last_commit_at: int | None = None
         self.trouble: str | None = None
+        self.failed = False
         self._database = database
         self._clock = clock
         self._waiting: deque[Entry] = deque()
@@ -77,6 +78,13 @@ class Writer:
 
     async def work(self) -> None:
         """The writer task. Ends only by being cancelled, or with what it cannot go on after."""
+        try:
+            await self._work()
+        except Exception:
+            self.failed = True
+            raise
+
+    async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()

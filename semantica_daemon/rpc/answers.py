@@ -16,7 +16,7 @@ from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waited, Waiting
 from semantica_daemon.engine.writer import Writer
-from semantica_daemon.errors import InvalidParams, Stopping
+from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping
 from semantica_daemon.model.event import Filter
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.view import JobWithRuns, QueueView
@@ -49,8 +49,8 @@ class Rooms(Struct):
     database: Path
     config: dict[str, Any]
     started: float
+    connections: set[Any]
     status: str = "starting"
-    connections: int = 0
 
 
 async def get(rooms: Rooms, _: Session, asked: params.OneJob) -> JobWithRuns:
@@ -142,7 +142,7 @@ async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Healt
     }  # fmt: skip
     parts["dispatcher"] = {"running": rooms.running(), "slots": rooms.limits.max_slots}
     parts["feed"] = {"sequence": rooms.feed.newest, "epoch": rooms.feed.epoch}
-    parts["server"] = {"connections": rooms.connections}
+    parts["server"] = {"connections": len(rooms.connections)}
     status: Any = "degraded" if rooms.status == "ready" and writer.trouble else rooms.status
     uptime = int((rooms.clock.monotonic() - rooms.started) * 1000)
     return params.Health(status, VERSION, PROTOCOL, uptime, parts)
@@ -151,10 +151,16 @@ async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Healt
 async def stats(rooms: Rooms, _: Session, asked: params.Params) -> params.Stats:
     wal = rooms.database.with_name(rooms.database.name + "-wal")
     system = {
-        "db_bytes": _size(rooms.database), "wal_bytes": _size(wal), "is_idle": None, "connections": rooms.connections,
-        "running": rooms.running(), "slots": rooms.limits.max_slots, "sequence": rooms.feed.newest,
-        "rss_bytes": _rss(), "pid": os.getpid(),
-    }  # fmt: skip
+        "db_bytes": _size(rooms.database),
+        "wal_bytes": _size(wal),
+        "rss_bytes": _rss(),
+        "is_idle": None,
+        "connections": len(rooms.connections),
+        "running": rooms.running(),
+        "slots": rooms.limits.max_slots,
+        "sequence": rooms.feed.newest,
+        "pid": os.getpid(),
+    }
     return params.Stats(await rooms.readers.ask(reads.stats), system)
 
 
@@ -198,10 +204,16 @@ def _cursor(text: str | None) -> int | None:
 
 
 async def _whole_id(rooms: Rooms, prefix: str | None) -> str | None:
-    """The id a prefix stands for. A whole one passes as it is: its job may be pruned while its events are kept."""
-    if prefix is None or len(prefix) == 36:
-        return prefix and prefix.lower()
-    return (await rooms.readers.ask(reads.job, prefix)).job_id
+    """The id a prefix stands for. Of a job that is pruned the events may still be kept, under its whole id."""
+    if prefix is None:
+        return None
+    try:
+        return (await rooms.readers.ask(reads.job, prefix)).job_id
+    except JobNotFound:
+        whole = prefix.lower()
+        if len(whole) == 36 and await rooms.readers.ask(reads.events, 0, Filter(job_id=whole), 1):
+            return whole
+        raise
 
 
 def _size(path: Path) -> int:

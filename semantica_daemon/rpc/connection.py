@@ -38,9 +38,8 @@ class Batch(Struct):
 
 
 class Connection(asyncio.BufferedProtocol, Session):
-    def __init__(self, rooms: Rooms, registry: "set[Connection]") -> None:
+    def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._registry = registry
         self._framing = Framing()
         self._chunk = memoryview(bytearray(CHUNK))
         self._transport: asyncio.Transport | None = None
@@ -62,11 +61,11 @@ class Connection(asyncio.BufferedProtocol, Session):
             log.warning("foreign_peer_refused")
             transport.abort()
             return
-        self._registry.add(self)
+        self._rooms.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        self._registry.discard(self)
+        self._rooms.connections.discard(self)
         self._writable.set()
         if self._idle is not None:
             self._idle.cancel()

@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from semantica_daemon.errors import StartRefused, TooManyConnections
+from semantica_daemon.paths import make_private
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.answers import MAX_CONNECTIONS, Rooms
 from semantica_daemon.rpc.connection import Connection
@@ -24,27 +25,27 @@ class Server:
     def __init__(self, path: Path, rooms: Rooms) -> None:
         self._path = path
         self._rooms = rooms
-        self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
 
     async def open(self) -> None:
-        """Binds with a umask, so that nobody else can connect even for a moment. Only the lock's holder comes here,
-        so a socket file that is there already belongs to nobody."""
-        listener = _bind(self._path)
-        self._inode = _inode(self._path)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
         self._rooms.writer.on_room.append(self._room)
+        try:
+            await self._listen()
+        except OSError as error:
+            raise StartRefused(f"cannot listen on {self._path}: {error}", 77) from error
 
     async def check(self) -> int:
-        """A pass: a socket file that was deleted or replaced is bound again."""
+        """A pass: a socket file that was deleted or replaced is bound again; if that fails, it is tried again."""
         if self._server is not None and _inode(self._path) != self._inode:
             log.warning("socket_was_removed", path=str(self._path))
-            old, self._server = self._server, None
-            old.close()
-            self._rooms.writer.on_room.remove(self._room)
-            await self.open()
+            try:
+                make_private(self._path.parent)
+                old = self._server
+                await self._listen()
+                old.close()
+            except OSError as error:
+                log.error("socket_cannot_be_bound", path=str(self._path), reason=str(error))
         return self._rooms.clock.now() + CHECK_EVERY_MS
 
     def close(self) -> None:
@@ -56,17 +57,24 @@ class Server:
             self._server.close()
 
     def hang_up(self) -> None:
-        for connection in list(self._connections):
+        for connection in list(self._rooms.connections):
             connection.close()
 
+    async def _listen(self) -> None:
+        """Binds with a umask, so that nobody else can connect even for a moment. Only the lock's holder comes here,
+        so a socket file that is there already belongs to nobody."""
+        listener = _bind(self._path)
+        self._inode = _inode(self._path)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
+
     def _connection(self) -> asyncio.BaseProtocol:
-        self._rooms.connections = len(self._connections) + 1
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._rooms.connections) >= MAX_CONNECTIONS:
             return _Refused()
-        return Connection(self._rooms, self._connections)
+        return Connection(self._rooms)
 
     def _room(self) -> None:
-        for connection in list(self._connections):
+        for connection in list(self._rooms.connections):
             connection.resume()
 
 

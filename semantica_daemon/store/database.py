@@ -89,6 +89,7 @@ class Database:
             results = [self._run(tx, command) for command in commands]
             closed = closing(tx)
             if sync:
+                failpoints.hit("during_sync")
                 tx.execute(NOTE_SYNC, {"now": str(now)})
             events = tx.flush(self._sequence)
             self._commit()

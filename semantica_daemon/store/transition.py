@@ -12,7 +12,7 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.tx import Touched, Tx, encode
 
 TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
-LANE = "subject_key, job_type"
+LANE = "iif(supersede = 'none', '', subject_key), job_type"
 
 
 class NewJob(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,8 +1,8 @@
 """What a run says while it is under way: progress, log lines, and that it does not answer."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from semantica_daemon.model import event
 from semantica_daemon.store.transition import TOUCHED, Running
@@ -26,11 +26,14 @@ WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 """
 
 
+Items = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class Progress(Struct, frozen=True):
-    percent: float | None = None
+    percent: Annotated[float, Meta(ge=0, le=100)] | None = None
     phase: str | None = None
-    items_completed: int | None = None
-    items_total: int | None = None
+    items_completed: Items | None = None
+    items_total: Items | None = None
     message: str | None = None
 
 
