@@ -6,11 +6,12 @@ import os
 import resource
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import anyio
 import msgspec
@@ -24,6 +25,7 @@ from semantica_daemon.engine import handlers
 from semantica_daemon.engine.attempt import Workshop
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers, open_readers
@@ -114,7 +116,8 @@ class Daemon:
 @asynccontextmanager
 async def running(setting: Setting) -> AsyncIterator[Daemon]:
     """lock → migrate → database → writer → recovery → scheduler, dispatcher → server → ready, and back."""
-    with locked(setting.paths):
+    found = handlers.load(setting.config.handlers, setting.config.handler_path)
+    with locked(setting.paths) as lock_is_ours:
         database = open_database(setting)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
             writer = Writer(database, setting.clock)
@@ -122,8 +125,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             recovered = await writer.run(recover, None)
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
-            daemon, passes = assemble(setting, database, writer, readers)
-            for part in passes:
+            daemon = assemble(setting, Parts(database, writer, readers, found, lock_is_ours))
+            for part in daemon.rooms.passes:
                 tasks.start_soon(part.run)
             try:
                 await daemon.open()
@@ -135,9 +138,19 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
                     await writer.close()
 
 
-def assemble(setting: Setting, database: Database, writer: Writer, readers: Readers) -> tuple[Daemon, list[Pass]]:
+class Parts(NamedTuple):
+    """What was opened before the rest can be put together."""
+
+    database: Database
+    writer: Writer
+    readers: Readers
+    handlers: Handlers
+    lock_is_ours: Callable[[], bool]
+
+
+def assemble(setting: Setting, parts: Parts) -> Daemon:
     section = setting.config.daemon
-    found = handlers.load(setting.config.handlers, setting.config.handler_path)
+    database, writer, readers, found, lock_is_ours = parts
     threads = ThreadPoolExecutor(setting.config.slots, "handler")
     dispatcher = Dispatcher(Workshop(found, writer, setting.clock, threads, section.grace_ms))
     feed = Feed(readers, database.epoch, database.sequence)
@@ -161,7 +174,7 @@ def assemble(setting: Setting, database: Database, writer: Writer, readers: Read
         started=setting.clock.monotonic(),
         connections=set(),
     )
-    server = Server(setting.paths.socket, rooms)
+    server = Server(setting.paths.socket, rooms, lock_is_ours)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
     daemon = Daemon(rooms, dispatcher, server, section.grace_ms)
 
@@ -170,7 +183,7 @@ def assemble(setting: Setting, database: Database, writer: Writer, readers: Read
             scheduler.wake_by(committed.due)
 
     writer.on_commit += [feed.committed, dispatcher.committed, wake, logs.EventLog(section.log_level).committed]
-    return daemon, rooms.passes
+    return daemon
 
 
 def open_database(setting: Setting) -> Database:
@@ -186,9 +199,11 @@ def open_database(setting: Setting) -> Database:
 
 
 @contextmanager
-def locked(where: Paths) -> Iterator[None]:
-    """One daemon per data directory: an OS lock, which dies with its holder, never a pid file."""
+def locked(where: Paths) -> Iterator[Callable[[], bool]]:
+    """One daemon per data directory: an OS lock, which dies with its holder, never a pid file. Yields the question
+    whether the file that is there now is still the one we hold."""
     try:
+        paths.check_socket(where.socket)
         for folder in (where.data, where.socket.parent):
             paths.make_private(folder)
         handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -202,7 +217,7 @@ def locked(where: Paths) -> Iterator[None]:
             f"another semanticad already runs for {where.data} (it holds {where.lock.name})", 75
         ) from None
     try:
-        yield
+        yield lambda: os.path.exists(where.lock) and os.path.samestat(os.stat(where.lock), os.fstat(handle))
     finally:
         os.close(handle)
 

@@ -52,6 +52,13 @@ def _runtime(env: Mapping[str, str]) -> Path:
     return Path(tempfile.gettempdir()) / f"semantica-{os.getuid()}"
 
 
+def check_socket(socket: Path) -> None:
+    """The kernel's own limit; its error message would not say so."""
+    longest = 103 if sys.platform == "darwin" else 107
+    if len(os.fsencode(socket)) > longest:
+        raise OSError(f"the socket path has more than {longest} bytes, set SEMANTICA_SOCKET to a shorter one: {socket}")
+
+
 def make_private(folder: Path) -> None:
     """Create it 0700, or check that what is there is a folder of ours that nobody else can write to; never chmod."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

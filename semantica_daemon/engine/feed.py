@@ -101,10 +101,9 @@ class Feed:
         found = await self._readers.ask(reads.events, cursor, wanted, limit)
         end = found[-1].event.sequence if len(found) == limit else max(newest, found[-1].event.sequence if found else 0)
         first = found[0].event.sequence if found else newest + 1
-        gap = None
         if wanted.job_id is None and first > cursor + 1:
-            gap = Gap(cursor, first - 1, self.epoch)
-        return Page([one.event for one in found if wanted.wants(one)], end, gap)
+            return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
+        return Page([one.event for one in found if wanted.wants(one)], end)
 
     def _keep(self, events: list[Recorded]) -> None:
         self._recent += events

@@ -109,7 +109,7 @@ def _import(job_type: str, target: str) -> Any:
         found = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise StartRefused(
             f"handler {job_type} = {target!r} cannot be loaded ({type(error).__name__}: {error}): "
             'write it as "package.module:function"; folders outside site-packages go into handler_path'
@@ -118,16 +118,12 @@ def _import(job_type: str, target: str) -> Any:
 
 
 def _handler(job_type: str, function: Any) -> Handler:
-    if not callable(function):
-        raise StartRefused(f"handler {job_type} is not callable: it must be a function of (ctx, payload)")
-    parameters = list(inspect.signature(function).parameters.values())
-    if len(parameters) < 2:
-        raise StartRefused(f"handler {job_type} takes {len(parameters)} arguments: it must take (ctx, payload)")
-    hint = (
-        inspect.get_annotations(function, eval_str=True).get(parameters[1].name)
-        if inspect.isroutine(function)
-        else None
-    )
+    try:
+        parameter = list(inspect.signature(function).parameters.values())[1]
+        hints = inspect.get_annotations(function, eval_str=True) if inspect.isroutine(function) else {}
+    except (TypeError, ValueError, IndexError, NameError, AttributeError, SyntaxError) as error:
+        raise StartRefused(f"handler {job_type} must be a function of (ctx, payload): {error}") from error
+    hint = hints.get(parameter.name)
     typed = isinstance(hint, type) and issubclass(hint, Struct)
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint if typed else dict[str, Any])
     return Handler(function, inspect.iscoroutinefunction(function), decoder)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.engine.handlers import Handlers
-from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, spec_hash
 from semantica_daemon.store.writes.enqueue import Admitted
 
@@ -38,10 +38,11 @@ class Intake:
         for number, spec in enumerate(specs):
             try:
                 admitted.append(self.admit(spec))
-            except Exception as refused:
-                path = getattr(refused, "details", {}).get("path")
-                if path:
-                    refused.details["path"] = f"$.jobs[{number}]{path[1:]}"  # type: ignore[attr-defined]
+            except Refusal as refused:
+                path = refused.details.get("path", "$")
+                whole = f"$.jobs[{number}]{path[1:]}"
+                refused.message = refused.message.replace(f"`{path}`", f"`{whole}`")
+                refused.details["path"] = whole
                 raise
         return admitted
 

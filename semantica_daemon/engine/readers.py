@@ -10,11 +10,12 @@ from urllib.parse import quote
 import aiosqlite
 import anyio
 
+from semantica_daemon.store import reads
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 READERS = 3
-PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
 
 
 class Readers:
@@ -43,7 +44,7 @@ async def open_readers(path: Path, count: int = READERS) -> AsyncIterator[Reader
         for _ in range(count):
             connection = aiosqlite.connect(address, uri=True, isolation_level=None)
             stack.push_async_callback(_close, await connection)
-            for pragma in PRAGMAS:
+            for pragma in reads.PRAGMAS:
                 await connection.execute(pragma)
             idle.put_nowait(connection)
         yield Readers(idle)

@@ -97,10 +97,15 @@ class Writer:
                 except Refusal as refused:
                     self._lost(batch, refused)
                     break
-                self._after(batch, committed)
-                if was_full and not self.full:
-                    for resume in self.on_room:
-                        resume()
+                else:
+                    self._after(batch, committed)
+                finally:
+                    if was_full and not self.full:
+                        self._make_room()
+
+    def _make_room(self) -> None:
+        for resume in self.on_room:
+            resume()
 
     async def close(self) -> None:
         """After the last command; checkpoints and closes the database on its own thread."""

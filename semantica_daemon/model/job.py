@@ -14,7 +14,7 @@ FAR_FUTURE = 10**15
 Ms = Annotated[int, Meta(ge=0, le=FAR_FUTURE)]
 At = Annotated[int, Meta(ge=0, le=FAR_FUTURE)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
-Generation = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Generation = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-100, le=100)]
 Queue = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.-]+\Z")]
 JobType = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"\A[^\x00]*\Z")]

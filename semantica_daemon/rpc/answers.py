@@ -211,7 +211,8 @@ async def _whole_id(rooms: Rooms, prefix: str | None) -> str | None:
         return (await rooms.readers.ask(reads.job, prefix)).job_id
     except JobNotFound:
         whole = prefix.lower()
-        if len(whole) == 36 and await rooms.readers.ask(reads.events, 0, Filter(job_id=whole), 1):
+        kept = await rooms.readers.ask(reads.events, 0, Filter(job_id=whole), 1)
+        if kept and len(whole) == 36:
             return whole
         raise
 

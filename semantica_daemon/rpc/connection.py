@@ -44,7 +44,9 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._chunk = memoryview(bytearray(CHUNK))
         self._transport: asyncio.Transport | None = None
         self._in_flight = 0
-        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._by_id: dict[bytes, asyncio.Task[None]] = {}
+        self._reading = False
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._writable = asyncio.Event()
         self._idle: asyncio.TimerHandle | None = None
@@ -61,7 +63,6 @@ class Connection(asyncio.BufferedProtocol, Session):
             log.warning("foreign_peer_refused")
             transport.abort()
             return
-        self._rooms.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -69,7 +70,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._writable.set()
         if self._idle is not None:
             self._idle.cancel()
-        for task in [*self._tasks.values(), *self._followers.values()]:
+        for task in [*self._tasks, *self._followers.values()]:
             task.cancel()
 
     def pause_writing(self) -> None:
@@ -104,23 +105,32 @@ class Connection(asyncio.BufferedProtocol, Session):
 
     def _read(self) -> None:
         """Takes frames until none is whole, or until there is enough to do: then the socket has to wait."""
-        assert self._transport is not None
+        if self._reading:
+            return
+        self._reading = True
         try:
-            while not self._closing and not self._blocked():
-                message = self._framing.next()
-                if message is None:
-                    break
-                self._message(message)
+            self._take_frames()
         except Fatal as fatal:
             self._refuse_and_close(fatal.refusal)
-            return
+        finally:
+            self._reading = False
+
+    def _take_frames(self) -> None:
+        assert self._transport is not None
+        while not self._closing and not self._blocked():
+            message = self._framing.next()
+            if message is None:
+                break
+            self._message(message)
+        self._watch_half_frame()
         if self._closing:
             return
         if self._blocked():
             self._transport.pause_reading()
-            return
-        self._at_end() if self._eof else self._transport.resume_reading()
-        self._watch_half_frame()
+        elif self._eof:
+            self._at_end()
+        else:
+            self._transport.resume_reading()
 
     def _blocked(self) -> bool:
         return self._in_flight >= MAX_IN_FLIGHT or self._rooms.writer.full or not self._writable.is_set()
@@ -177,10 +187,16 @@ class Connection(asyncio.BufferedProtocol, Session):
                 call.verb, prepared, lambda result: self._done(request, result, batch), durable=durable
             )
             return
+        key = protocol.same(request.id)
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
-        key = protocol.same(request.id) or b"notification-%d" % id(task)
-        self._tasks[key] = task
-        task.add_done_callback(lambda _: self._tasks.pop(key, None))
+        self._tasks.add(task)
+        self._by_id[key] = task
+        task.add_done_callback(lambda done: self._forget(key, done))
+
+    def _forget(self, key: bytes, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if self._by_id.get(key) is task:
+            del self._by_id[key]
 
     async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
         """The catch-all around a request."""
@@ -235,7 +251,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         await self._writable.wait()
 
     def cancel_request(self, request_id: Any) -> None:
-        task = self._tasks.get(protocol.encode(request_id))
+        task = self._by_id.get(protocol.encode(request_id))
         if task is not None:
             task.cancel()
 
@@ -270,7 +286,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        if self._framing.partial and not self._eof:
+        if self._framing.partial and not (self._eof or self._closing or self._blocked()):
             refusal = InvalidRequest(
                 f"half a message, and nothing more for {IDLE_HALF_FRAME_S:.0f} s", "end each message with a newline"
             )

@@ -86,7 +86,7 @@ class Framing:
             self._length = self._header()
         if self._length is None or len(self.buffer) < self._length:
             return None
-        body = bytes(self.buffer[: self._length])
+        body = bytes(self.buffer[: self._length]).strip()
         del self.buffer[: self._length]
         self._length = None
         return body

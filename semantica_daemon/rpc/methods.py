@@ -14,6 +14,7 @@ from semantica_daemon.model.view import JobWithRuns
 from semantica_daemon.rpc import answers, params
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.discover import openrpc
+from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.rpc.session import Session
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.writes import enqueue, queues
@@ -111,6 +112,7 @@ def find(name: str) -> Method:
     family, _, verb = name.partition(".")
     if verb and verb in LATER.get(family, "").split():
         raise NotSupported(f"{name} is not supported by this version", "a later version brings it")
-    near = difflib.get_close_matches(name, BY_NAME, 1)
+    shown = name[:LONGEST_NAME]
+    near = difflib.get_close_matches(shown, BY_NAME, 1)
     hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
-    raise UnknownMethod(f"no method {name[:100]}", hint)
+    raise UnknownMethod(f"no method {shown}", hint)

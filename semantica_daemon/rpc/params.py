@@ -13,6 +13,7 @@ State = Literal[
     "QUEUED", "SCHEDULED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"
 ]
 Level = Literal["debug", "info", "warn", "error"]
+Few = Meta(max_length=100)
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -43,9 +44,9 @@ class WaitParams(OneJob, frozen=True):
 
 
 class ListParams(Params, frozen=True):
-    state: list[State] | None = None
-    queue: list[Queue] | None = None
-    job_type: list[str] | None = None
+    state: Annotated[list[State], Few] | None = None
+    queue: Annotated[list[Queue], Few] | None = None
+    job_type: Annotated[list[str], Few] | None = None
     user_tag: Label | None = None
     chain_group_id: Label | None = None
     subject_key: Subject | None = None
@@ -79,8 +80,8 @@ class SubscribeParams(Params, frozen=True):
     job_id: JobId | None = None
     queue: Queue | None = None
     user_tag: Label | None = None
-    event_types: list[str] | None = None
-    levels: list[Level] | None = None
+    event_types: Annotated[list[str], Few] | None = None
+    levels: Annotated[list[Level], Few] | None = None
 
 
 class Subscribed(Struct, frozen=True):
@@ -101,7 +102,7 @@ class EventListParams(Params, frozen=True):
     since: Sequence = 0
     epoch: str | None = None
     job_id: JobId | None = None
-    event_types: list[str] | None = None
+    event_types: Annotated[list[str], Few] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 

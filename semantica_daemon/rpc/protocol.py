@@ -9,6 +9,8 @@ from msgspec import Raw, Struct
 
 from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal
 
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+LONGEST_NAME = 100
 NOTHING = Raw(b"")
 NULL = Raw(b"null")
 NO_ARGUMENTS = (b"", b"null", b"[]", b"{}")
@@ -37,6 +39,7 @@ class ErrorObject(Struct, frozen=True):
 _request = msgspec.json.Decoder(Request)
 _many = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
+_id = msgspec.json.Decoder(str | int | float | None)
 encode = msgspec.json.encode
 
 
@@ -46,19 +49,18 @@ def parse(message: bytes) -> Request:
         request = _request.decode(message)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"not a request: {error}", 'send {"jsonrpc":"2.0","id":1,"method":"…"}') from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
     if request.jsonrpc != "2.0":
         raise InvalidRequest('"jsonrpc" must be "2.0"', "this daemon speaks JSON-RPC 2.0", _id=request.id)
-    if not _is_id(request.id):
-        raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up")
+    _check_id(request.id)
     return request
 
 
 def parse_many(message: bytes) -> list[Raw]:
     try:
         return _many.decode(message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
@@ -73,7 +75,7 @@ def arguments(request: Request, decoder: "msgspec.json.Decoder[Any]", fields: tu
         return decoder.decode(text)
     except msgspec.ValidationError as error:
         raise _invalid(str(error), fields) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ParseFailed(f"params are not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
@@ -101,15 +103,22 @@ def id_of(message: bytes | Raw) -> Raw:
     """The id of something that is no valid request, if it has one that can be echoed."""
     try:
         found = _any.decode(message)
-        request_id = found.get("id") if isinstance(found, dict) else None
-    except Exception:
+    except UNDECODABLE:
         return NULL
-    return Raw(encode(request_id)) if isinstance(request_id, str | int) and not isinstance(request_id, bool) else NULL
+    request_id = found.get("id") if isinstance(found, dict) else None
+    echoed = isinstance(request_id, str | int | float) and not isinstance(request_id, bool)
+    return Raw(encode(request_id)) if echoed else NULL
 
 
-def _is_id(request_id: Raw) -> bool:
-    first = bytes(request_id)[:1]
-    return not first or first in b'"-0123456789n'
+def _check_id(request_id: Raw) -> None:
+    """It is echoed as it came, so it must be sound before anything is done in its name."""
+    try:
+        if bytes(request_id):
+            _id.decode(request_id)
+    except msgspec.ValidationError:
+        raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
+    except UNDECODABLE as error:
+        raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
 def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:
@@ -118,9 +127,10 @@ def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:
     hint = "rpc.discover lists what each method takes"
     unknown = UNKNOWN.match(message)
     if unknown:
-        near = difflib.get_close_matches(unknown[1], fields, 1) if path == "$" else []
+        name = unknown[1][:LONGEST_NAME]
+        near = difflib.get_close_matches(name, fields, 1) if path == "$" else []
         hint = f"did you mean {near[0]}?" if near else hint
-        path = f"{path}.{unknown[1]}"
+        path = f"{path}.{name}"
         message = f"unknown field - at `{path}`"
     elif not at:
         message = f"{message} - at `$`"

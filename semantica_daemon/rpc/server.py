@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,14 +18,14 @@ from semantica_daemon.rpc.connection import Connection
 log = structlog.get_logger()
 
 BACKLOG = 1024
-LONGEST_PATH = 107 if os.uname().sysname == "Linux" else 103
 CHECK_EVERY_MS = 5000
 
 
 class Server:
-    def __init__(self, path: Path, rooms: Rooms) -> None:
+    def __init__(self, path: Path, rooms: Rooms, lock_is_ours: Callable[[], bool]) -> None:
         self._path = path
         self._rooms = rooms
+        self._lock_is_ours = lock_is_ours
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
 
@@ -39,14 +40,20 @@ class Server:
         """A pass: a socket file that was deleted or replaced is bound again; if that fails, it is tried again."""
         if self._server is not None and _inode(self._path) != self._inode:
             log.warning("socket_was_removed", path=str(self._path))
-            try:
-                make_private(self._path.parent)
-                old = self._server
-                await self._listen()
-                old.close()
-            except OSError as error:
-                log.error("socket_cannot_be_bound", path=str(self._path), reason=str(error))
+            await self._listen_again(self._server)
         return self._rooms.clock.now() + CHECK_EVERY_MS
+
+    async def _listen_again(self, old: asyncio.Server) -> None:
+        """Only with the lock still ours: the whole folder may have been replaced, and another daemon be at home."""
+        try:
+            if not self._lock_is_ours():
+                log.error("lock_was_removed", path=str(self._path))
+                return
+            make_private(self._path.parent)
+            await self._listen()
+            old.close()
+        except OSError as error:
+            log.error("socket_cannot_be_bound", path=str(self._path), reason=str(error))
 
     def close(self) -> None:
         """No new connections; the file goes first, so that clients see that nobody is there."""
@@ -71,7 +78,9 @@ class Server:
     def _connection(self) -> asyncio.BaseProtocol:
         if len(self._rooms.connections) >= MAX_CONNECTIONS:
             return _Refused()
-        return Connection(self._rooms)
+        connection = Connection(self._rooms)
+        self._rooms.connections.add(connection)  # here, because a burst is accepted before any of it is made
+        return connection
 
     def _room(self) -> None:
         for connection in list(self._rooms.connections):
@@ -89,10 +98,6 @@ class _Refused(asyncio.Protocol):
 
 
 def _bind(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise StartRefused(
-            f"the socket path is longer than {LONGEST_PATH} bytes: {path}; set SEMANTICA_SOCKET to a shorter one"
-        )
     with suppress(FileNotFoundError):
         path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

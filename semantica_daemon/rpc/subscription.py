@@ -17,8 +17,6 @@ async def follow(
             wake.clear()
             page = await feed.page(cursor, wanted)
             cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
-            if page.gap is not None:
-                continue
             if page.events:
                 await session.notify("event", {**name, "events": page.events})
             if not moved:

@@ -13,6 +13,7 @@ from semantica_daemon.model.state import STATES
 from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats
 from semantica_daemon.store import find, rows
 
+PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
 GET = f"""
 SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object(
@@ -116,7 +117,7 @@ async def _walks(db: Connection, listing: Listing) -> Iterable[dict[str, str]]:
     given = listing.filters
     if INDEX_OF.keys() & given.keys() or not ({"state", "queue"} & given.keys()):
         return [{}]
-    states = given.get("state") or STATES
+    states = dict.fromkeys(given.get("state") or STATES)
     known = [row[0] for row in await db.execute_fetchall("SELECT queue FROM queue_counts")]
     queues = [queue for queue in known if queue in given["queue"]] if given.get("queue") else known
     return [{"state": state, "queue": queue} for state in states for queue in queues]

@@ -1,6 +1,6 @@
 """queue.configure, queue.pause and queue.resume: durable, and over what the config file says."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -30,7 +30,7 @@ RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :qu
 class Configure(Struct, frozen=True, forbid_unknown_fields=True):
     queue: Queue
     slots: Slots | None = None
-    on_running: str | None = None
+    on_running: Literal["finish", "cancel"] | None = None
     max_queued: Annotated[int, Meta(ge=0, le=100_000_000)] | None = None
 
 
@@ -42,7 +42,9 @@ class Pause(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Resume(Struct, frozen=True, forbid_unknown_fields=True):
-    queue: str | None = None
+    """No queue: all of them."""
+
+    queue: Queue | None = None
 
 
 class Configured(Struct, frozen=True):
@@ -59,7 +61,7 @@ class Paused(Struct, frozen=True):
 
 
 def configure(tx: Tx, request: Configure) -> Configured:
-    given = QueueRules(request.slots, request.on_running, request.max_queued)  # type: ignore[arg-type]
+    given = QueueRules(request.slots, request.on_running, request.max_queued)
     values = {"queue": request.queue, "slots": given.slots, "on_running": given.on_running}
     tx.execute(CONFIGURE, {**values, "max_queued": given.max_queued})
     tx.counts.load_rules(tx.connection)
