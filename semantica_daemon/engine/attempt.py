@@ -22,7 +22,7 @@ from semantica_daemon.store.writes.report import Line, unresponsive
 
 LONGEST_WAIT_MS = 30_000
 LARGEST_RESULT = 10_000_000
-LONGEST_TRACEBACK = 20_000
+LONGEST_MESSAGE = 2000
 CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
 
 
@@ -79,9 +79,10 @@ class Attempt:
         try:
             handler = self._shop.handlers.get(self.claim.job_type)
             payload = handler.payload.decode(self.claim.payload)
-            return _success(await self._call(handler, payload))
         except (Refusal, msgspec.ValidationError) as error:
             return Outcome(error=Error("E_HANDLER", "permanent", storable(str(error))))
+        try:
+            return _success(await self._call(handler, payload))
         except BaseException as error:
             return self._failure(error)
         finally:
@@ -101,12 +102,13 @@ class Attempt:
         return result
 
     def _failure(self, error: BaseException) -> Outcome:
-        trace = "".join(traceback.format_exception(error, limit=-20))[-LONGEST_TRACEBACK:]
+        message = storable("".join(traceback.format_exception_only(error)).strip())[:LONGEST_MESSAGE]
+        trace = storable("".join(traceback.format_tb(error.__traceback__, -20)) + message)
         if self._cause is None:
             self._reporter.line(Line(trace, "error"))
-        class_ = CLASSES.get(getattr(error, "failure_class", ""), "transient")
-        message = storable(f"{type(error).__name__}: {error}")[:2000]
-        return Outcome(error=Error("E_HANDLER", class_, message, {"traceback": storable(trace)}))
+        given = getattr(error, "failure_class", None)
+        class_ = CLASSES.get(given, "transient") if isinstance(given, str) else "transient"
+        return Outcome(error=Error("E_HANDLER", class_, message, {"traceback": trace}))
 
     def _as_stopped(self, outcome: Outcome) -> Outcome:
         """Past a limit it failed, whatever it says; at shutdown a run that still finished has finished."""

@@ -96,13 +96,17 @@ class Feed:
         return since, None
 
     async def _stored(self, cursor: int, wanted: Filter, limit: int) -> Page:
-        """From the table. Without a job's own index, a first number that does not follow the cursor is a gap."""
+        """From the table. The stream as a whole has no gaps of its own: a number that is missing was pruned."""
         newest = self.newest
         found = await self._readers.ask(reads.events, cursor, wanted, limit)
-        end = found[-1].event.sequence if len(found) == limit else max(newest, found[-1].event.sequence if found else 0)
-        first = found[0].event.sequence if found else newest + 1
-        if wanted.job_id is None and first > cursor + 1:
-            return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
+        if wanted.job_id is None:
+            found, first = _unbroken(found, cursor), found[0].event.sequence if found else newest + 1
+            if first > cursor + 1:
+                return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
+            end = found[-1].event.sequence if found else newest
+        else:
+            last = found[-1].event.sequence if found else 0
+            end = last if len(found) == limit else max(newest, last)
         return Page([one.event for one in found if wanted.wants(one)], end)
 
     def _keep(self, events: list[Recorded]) -> None:
@@ -116,3 +120,11 @@ class Feed:
 
 def _size(recorded: Recorded) -> int:
     return len(recorded.event.message) + len(memoryview(recorded.event.payload)) + 200
+
+
+def _unbroken(events: list[Recorded], cursor: int) -> list[Recorded]:
+    """As far as they follow the cursor and each other."""
+    for number, recorded in enumerate(events):
+        if recorded.event.sequence != cursor + 1 + number:
+            return events[:number]
+    return events

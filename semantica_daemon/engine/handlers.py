@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.engine.reporter import Reporter
+from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
 from semantica_daemon.model.event import LEVELS
 from semantica_daemon.model.job import Ms
@@ -45,17 +45,23 @@ class Context:
         message: str | None = None,
     ) -> None:
         """The newest counts: what comes faster than it can be stored is merged."""
-        said = {"percent": percent, "phase": phase, "items_completed": items_completed}
-        said |= {"items_total": items_total, "message": message}
+        said = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
+        said |= {"items_total": items_total, "message": _text(message)}
         self._reporter.progress(msgspec.convert(said, Progress))
 
     def log(self, message: str, level: str = "info", **payload: Any) -> None:
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
-        self._reporter.line(Line(str(message), level, msgspec.Raw(msgspec.json.encode(payload)) if payload else None))
+        said = {_text(key): _text(value) for key, value in payload.items()}
+        self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(msgspec.json.encode(said))))
 
     def _cancel(self) -> None:
         self._cancelled = True
+
+
+def _text(value: Any) -> Any:
+    """File names may hold what no UTF-8 can; that is replaced, not refused."""
+    return storable(value) if isinstance(value, str) else value
 
 
 class Handler(Struct, frozen=True):

@@ -21,17 +21,23 @@ class Intake:
     def admit(self, spec: JobSpec) -> Admitted:
         check(spec)
         mode = self._mode(spec)
+        try:
+            payload = self._payload(spec)
+        except RecursionError:
+            raise _refused("the payload is nested too deep", "put it into a file and name the file") from None
+        return Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
+
+    def _payload(self, spec: JobSpec) -> str:
         payload = msgspec.json.encode(spec.payload)
         if len(payload) > MAX_PAYLOAD_BYTES:
-            raise InvalidParams(
-                f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken - at `$.payload`",
+            raise _refused(
+                f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken",
                 "put it into a file and name the file",
-                path="$.payload",
             )
         if LONG_NUMBER.search(payload):
             _check_integers(spec.payload, "$.payload")
         self._handlers.check(spec.job_type, payload)
-        return Admitted(spec, mode, payload.decode(), spec_hash(spec) if spec.idempotency_key else None)
+        return payload.decode()
 
     def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
         admitted = []
@@ -69,4 +75,8 @@ def _check_integers(value: Any, path: str) -> None:
         for number, item in enumerate(value):
             _check_integers(item, f"{path}[{number}]")
     elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
-        raise InvalidParams(f"an integer beyond 64 bits - at `{path}`", "send it as a string", path=path)
+        raise _refused("an integer beyond 64 bits", "send it as a string", path)
+
+
+def _refused(message: str, hint: str, path: str = "$.payload") -> InvalidParams:
+    return InvalidParams(f"{message} - at `{path}`", hint, path=path)

@@ -31,14 +31,12 @@ class Reporter:
     def line(self, line: Line) -> None:
         with self._lock:
             if len(self._lines) < MOST_LINES:
-                self._lines.append(msgspec.structs.replace(line, message=storable(line.message)))
+                self._lines.append(line)
             else:
                 self._dropped += 1
         self._nudge()
 
     def progress(self, progress: Progress) -> None:
-        texts = {name: storable(text) for name in ("phase", "message") if (text := getattr(progress, name)) is not None}
-        progress = msgspec.structs.replace(progress, **texts)
         with self._lock:
             self._progress = progress if self._progress is None else _merged(self._progress, progress)
         self._nudge()

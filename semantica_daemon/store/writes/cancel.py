@@ -36,7 +36,7 @@ def cancel(tx: Tx, request: Cancel) -> Cancelled:
     if request.field:
         jobs = find.live(tx, request.field, request.value, MOST)
     else:
-        jobs = [find.job(tx, job_id) for job_id in dict.fromkeys(request.job_ids)]
+        jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in request.job_ids))
     result = Cancelled([], [], [])
     for job_id, current in jobs:
         if current == state.RUNNING:
