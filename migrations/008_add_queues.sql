@@ -34,9 +34,9 @@ DROP INDEX idx_jobs_pop;
 CREATE INDEX idx_jobs_pop ON jobs (queue, priority DESC, position ASC, created_at ASC, id)
   WHERE state = 'QUEUED' AND execution_mode IS NOT NULL;
 CREATE INDEX idx_jobs_due ON jobs (scheduled_at)
-  WHERE state = 'SCHEDULED' AND scheduled_at IS NOT NULL;
+  WHERE scheduled_at IS NOT NULL AND state = 'SCHEDULED';
 CREATE INDEX idx_jobs_expires ON jobs (expires_at)
-  WHERE state = 'QUEUED' AND expires_at IS NOT NULL;
+  WHERE expires_at IS NOT NULL AND state = 'QUEUED';
 CREATE INDEX idx_jobs_deadline ON jobs (deadline)
-  WHERE state IN ('QUEUED', 'SCHEDULED') AND deadline IS NOT NULL;
+  WHERE deadline IS NOT NULL AND state IN ('QUEUED', 'SCHEDULED');
 CREATE INDEX idx_queues_resume ON queues (resume_at) WHERE resume_at IS NOT NULL;

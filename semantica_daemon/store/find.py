@@ -7,19 +7,29 @@ from semantica_daemon.store.tx import Tx
 
 BY_ID = "SELECT id, state FROM jobs WHERE id = :id"
 BY_PREFIX = "SELECT id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
-LIVE = "state IN ('QUEUED', 'SCHEDULED', 'RUNNING')"
-LIVE_BY_TAG = f"SELECT id, state FROM jobs INDEXED BY idx_jobs_tag_live WHERE {LIVE} AND user_tag = :value LIMIT :most"
-LIVE_BY_GROUP = f"""
-SELECT id, state FROM jobs INDEXED BY idx_jobs_group_live WHERE {LIVE} AND chain_group_id = :value LIMIT :most
-"""
-LIVE_BY_SUBJECT = f"""
+LIVE_BY_TAG = """
 SELECT id, state
-FROM jobs INDEXED BY idx_jobs_subject_live
-WHERE {LIVE} AND subject_key <> '' AND subject_key = :value
+FROM jobs INDEXED BY idx_jobs_tag_live
+WHERE finished_at IS NULL AND user_tag = :value
 LIMIT :most
 """
-LIVE_BY_QUEUE = f"""
-SELECT id, state FROM jobs INDEXED BY idx_jobs_state_queue WHERE {LIVE} AND queue = :value LIMIT :most
+LIVE_BY_GROUP = """
+SELECT id, state
+FROM jobs INDEXED BY idx_jobs_group_live
+WHERE finished_at IS NULL AND chain_group_id = :value
+LIMIT :most
+"""
+LIVE_BY_SUBJECT = """
+SELECT id, state
+FROM jobs INDEXED BY idx_jobs_lane_live
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :value
+LIMIT :most
+"""
+LIVE_BY_QUEUE = """
+SELECT id, state
+FROM jobs INDEXED BY idx_jobs_state_queue
+WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND queue = :value
+LIMIT :most
 """
 SELECTORS = {
     "user_tag": LIVE_BY_TAG,

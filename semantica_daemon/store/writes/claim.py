@@ -19,8 +19,8 @@ ORDER BY priority DESC, position ASC, created_at ASC, id
 LANE_RUNS = """
 SELECT 1
 FROM jobs INDEXED BY idx_jobs_lane_live
-WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND subject_key <> '' AND supersede <> 'none'
-  AND subject_key = :subject_key AND job_type = :job_type AND state = 'RUNNING'
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type
+  AND supersede <> 'none' AND state = 'RUNNING'
 """
 
 Candidate = tuple[int, int, int, str]

@@ -11,7 +11,7 @@ from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
 from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
 
-LIVE_IN_LANE = "state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND subject_key <> '' AND supersede <> 'none'"
+LIVE_IN_LANE = "finished_at IS NULL AND subject_key <> '' AND supersede <> 'none'"
 KEY = "SELECT job_id, spec_hash FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
