@@ -1,6 +1,7 @@
 """Calls that wait for a job: they hold no connection to the database while they do."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -40,10 +41,9 @@ class Waiting:
                 left = until - loop.time()
                 if job.state in TERMINAL or left <= 0:
                     return Waited(job.state in TERMINAL, job)
-                try:
-                    await asyncio.wait_for(wake.wait(), left)
-                except TimeoutError:
-                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await wake.wait()
 
     async def cancel(self, request: Cancel, wait_ms: int) -> Cancelled:
         """A selection is worked off in parts, so that a long queue never holds the writer."""

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import structlog
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, Committed, Database, Verb
 from semantica_daemon.store.tx import Tx
@@ -51,7 +52,7 @@ class Writer:
         self._clock = clock
         self._waiting: deque[Entry] = deque()
         self._wake = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "writer")
+        self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
 
     @property
@@ -85,7 +86,6 @@ class Writer:
             raise
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -93,7 +93,7 @@ class Writer:
                 was_full = self.full
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_BATCH))]
                 try:
-                    committed = await loop.run_in_executor(self._thread, self._transact, batch)
+                    committed = await self._thread.run(partial(self._transact, batch))
                 except Refusal as refused:
                     self._lost(batch, refused)
                     break
@@ -111,8 +111,8 @@ class Writer:
         """After the last command; checkpoints and closes the database on its own thread."""
         if self._sync_timer is not None:
             self._sync_timer.cancel()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
-        self._thread.shutdown(wait=False)
+        await self._thread.run(self._database.close)
+        self._thread.close()
 
     def _transact(self, batch: list[Entry]) -> Committed:
         """On the writer's thread. Another process may hold the database: tried a few times, then given up."""

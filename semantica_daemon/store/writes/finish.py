@@ -33,7 +33,7 @@ def finish(tx: Tx, end: Finish) -> str | None:
     elif verdict.state == state.QUEUED:
         transition.put_back(tx, end.run, end.outcome)
     else:
-        stopped = verdict.state in (state.CANCELLED, state.SUPERSEDED)
+        stopped = verdict.run_status in ("CANCELLED", "SUPERSEDED")
         kept = msgspec.structs.replace(end.outcome, error=None, result=None) if stopped else end.outcome
         transition.end(tx, end.run, verdict.state, verdict.run_status, kept)
     return verdict.state
