@@ -1,11 +1,21 @@
 -- Attempts: one row of job_runs for each, immutable but for its end (seed 004, INV-002),
 -- and what the job remembers of the latest.
 
-ALTER TABLE jobs ADD COLUMN updated_at INTEGER CHECK (
-  (finished_at IS NOT NULL) = (state IN ('DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'))
-);
-ALTER TABLE jobs ADD COLUMN run_id TEXT CHECK (state <> 'RUNNING' OR (run_id IS NOT NULL AND started_at IS NOT NULL));
-ALTER TABLE jobs ADD COLUMN run_count INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN updated_at INTEGER;
+ALTER TABLE jobs ADD COLUMN run_id TEXT;
+
+-- Rows of phase 4 are brought to what the CHECKs below ask for; a column's CHECK is tried on the rows that are there.
+UPDATE jobs
+SET finished_at = CASE WHEN state IN ('QUEUED', 'SCHEDULED', 'RUNNING') THEN NULL ELSE coalesce(finished_at, created_at) END;
+UPDATE jobs
+SET run_id = lower(hex(randomblob(16))), started_at = coalesce(started_at, created_at)
+WHERE state = 'RUNNING';
+
+ALTER TABLE jobs ADD COLUMN run_count INTEGER NOT NULL DEFAULT 0
+  CHECK ((finished_at IS NOT NULL) = (state IN (
+    'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'
+  )))
+  CHECK (state <> 'RUNNING' OR (run_id IS NOT NULL AND started_at IS NOT NULL));
 ALTER TABLE jobs ADD COLUMN claim_attempts INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN backoff_base_ms INTEGER NOT NULL DEFAULT 1000;
 ALTER TABLE jobs ADD COLUMN timeout_ms INTEGER;

@@ -17,8 +17,9 @@ ALTER TABLE jobs ADD COLUMN supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supers
 ALTER TABLE jobs ADD COLUMN on_running TEXT NOT NULL DEFAULT 'finish' CHECK (on_running IN ('finish', 'cancel'));
 ALTER TABLE jobs ADD COLUMN max_interrupts INTEGER NOT NULL DEFAULT 3;
 ALTER TABLE jobs ADD COLUMN stale INTEGER NOT NULL DEFAULT 0 CHECK (stale IN (0, 1));
-ALTER TABLE jobs ADD COLUMN superseded_by TEXT CHECK (state <> 'SUPERSEDED' OR superseded_by IS NOT NULL);
-ALTER TABLE jobs ADD COLUMN retry_of TEXT;
+ALTER TABLE jobs ADD COLUMN superseded_by TEXT;
+UPDATE jobs SET superseded_by = '' WHERE state = 'SUPERSEDED';
+ALTER TABLE jobs ADD COLUMN retry_of TEXT CHECK (state <> 'SUPERSEDED' OR superseded_by IS NOT NULL);
 
 CREATE UNIQUE INDEX idx_jobs_lane_generation ON jobs (subject_key, job_type, generation)
   WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL;

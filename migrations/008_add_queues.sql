@@ -27,8 +27,15 @@ CREATE TABLE queue_counts (
 ) WITHOUT ROWID;
 
 ALTER TABLE jobs ADD COLUMN position INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE jobs ADD COLUMN queued_at INTEGER CHECK (state <> 'QUEUED' OR queued_at IS NOT NULL);
-ALTER TABLE jobs ADD COLUMN expires_at INTEGER;
+ALTER TABLE jobs ADD COLUMN queued_at INTEGER;
+UPDATE jobs SET queued_at = created_at WHERE state = 'QUEUED';
+ALTER TABLE jobs ADD COLUMN expires_at INTEGER CHECK (state <> 'QUEUED' OR queued_at IS NOT NULL);
+
+INSERT INTO queue_counts (queue, queued, scheduled, running, done, failed, cancelled, superseded, skipped)
+SELECT queue, sum(state = 'QUEUED'), sum(state = 'SCHEDULED'), sum(state = 'RUNNING'), sum(state = 'DONE'),
+  sum(state = 'FAILED'), sum(state = 'CANCELLED'), sum(state = 'SUPERSEDED'), sum(state LIKE 'SKIPPED%')
+FROM jobs
+GROUP BY queue;
 
 DROP INDEX idx_jobs_pop;
 CREATE INDEX idx_jobs_pop ON jobs (queue, priority DESC, position ASC, created_at ASC, id)

@@ -1,9 +1,11 @@
--- A call repeated with the same key is the same job, until the key expires.
+-- A call repeated with the same key is the same job until the key expires, also when the job itself is pruned:
+-- then `ended` keeps the state it had.
 
 CREATE TABLE idempotency (
   idempotency_key TEXT PRIMARY KEY,
   job_id TEXT NOT NULL,
   spec_hash TEXT NOT NULL,
+  ended TEXT,
   expires_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 

@@ -39,6 +39,7 @@ class Live(Struct, frozen=True):
     state: str
     generation: int
     stopping: bool = False
+    queue: str = ""
 
 
 class Plan(Struct, frozen=True):

@@ -33,11 +33,13 @@ class Verdict(Struct, frozen=True):
 
 def backoff_ms(standing: Standing, noise: float) -> int:
     """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""
+    if standing.backoff_base_ms == 0:
+        return 0
     try:
-        wait = standing.backoff_base_ms * standing.backoff_factor ** max(0, standing.attempts - 1)
+        growth = standing.backoff_factor ** max(0, standing.attempts - 1)
     except OverflowError:
-        wait = float(MAX_BACKOFF_MS)
-    return int(min(wait * (1 + JITTER * noise), MAX_BACKOFF_MS))
+        return MAX_BACKOFF_MS
+    return int(min(standing.backoff_base_ms * growth * (1 + JITTER * noise), MAX_BACKOFF_MS))
 
 
 def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:

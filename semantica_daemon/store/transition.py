@@ -91,14 +91,14 @@ SET state = 'SCHEDULED', scheduled_at = :at, updated_at = :now, event_count = ev
     exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
     error_details = :details
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}
+{TOUCHED}, deadline
 """
 PUT_BACK = f"""
 UPDATE jobs
 SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now + ttl_ms, updated_at = :now,
     attempts = attempts - 1, event_count = event_count + 1
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}, expires_at
+{TOUCHED}, deadline, expires_at
 """
 PROMOTE = f"""
 UPDATE jobs
@@ -196,6 +196,8 @@ def start(tx: Tx, job_id: str) -> Claim | None:
 
 def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched | None:
     """RUNNING → DONE, FAILED, CANCELLED or SUPERSEDED, with the end of its run."""
+    if to not in state.TRANSITIONS[state.RUNNING] or to not in state.TERMINAL:
+        return None
     values = _error_values(outcome)
     values |= {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "to": to, "result": outcome.result}
     row = tx.execute(END, values).fetchall()
@@ -224,6 +226,7 @@ def retry(tx: Tx, run: Running, at: int, outcome: Outcome) -> Touched | None:
         return None
     touched = _run_over(tx, run, "FAILED", outcome, row[0], state.SCHEDULED)
     tx.wake_at(at)
+    tx.wake_at(row[0][5])
     code, message = (outcome.error.code, outcome.error.message) if outcome.error else ("", "")
     facts = {"run_id": run.run_id, "attempt": run.attempt, "scheduled_at": at, "code": code}
     tx.emit(touched, event.RETRYING, message, facts, "warn")
@@ -238,6 +241,7 @@ def put_back(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
         return None
     touched = _run_over(tx, run, "INTERRUPTED", outcome, row[0], state.QUEUED)
     tx.wake_at(row[0][5])
+    tx.wake_at(row[0][6])
     code = outcome.error.code if outcome.error else ""
     tx.emit(touched, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
     return touched

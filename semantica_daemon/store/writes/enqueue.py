@@ -12,7 +12,7 @@ from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
 
 LIVE_IN_LANE = "finished_at IS NULL AND subject_key <> '' AND supersede <> 'none'"
-KEY = "SELECT job_id, spec_hash FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
+KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
 VALUES (:key, :job_id, :spec_hash, :expires_at)
@@ -34,12 +34,12 @@ WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL
   AND subject_key = :subject_key AND job_type = :job_type AND generation = :generation
 """
 LIVE_OF_LANE = f"""
-SELECT id, job_type, state, generation, stop_state IS NOT NULL
+SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
 FROM jobs INDEXED BY idx_jobs_lane_live
 WHERE {LIVE_IN_LANE} AND subject_key = :subject_key AND job_type = :job_type
 """
 LIVE_OF_SUBJECT = f"""
-SELECT id, job_type, state, generation, stop_state IS NOT NULL
+SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
 FROM jobs INDEXED BY idx_jobs_lane_live
 WHERE {LIVE_IN_LANE} AND subject_key = :subject_key
 """
@@ -78,12 +78,18 @@ class Decided(Struct, frozen=True, gc=False):
     existing: Ack | None = None
     plan: Plan | None = None
     lane: Lane | None = None
-    live: dict[str, str] = {}
+    live: dict[str, Live] = {}
     on_running: str = "finish"
 
     @property
     def lane_busy(self) -> bool:
-        return state.RUNNING in self.live.values()
+        return any(job.state == state.RUNNING for job in self.live.values())
+
+    def grows(self, queue: str) -> bool:
+        """Whether it adds to the waiting jobs of that queue; one it supersedes there makes way for it."""
+        if self.existing is not None or (self.plan and self.plan.stale):
+            return False
+        return not (self.plan and any(self.live[job_id].queue == queue for job_id in self.plan.supersede))
 
 
 def enqueue(tx: Tx, job: Admitted) -> Ack:
@@ -117,13 +123,12 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
 def decide(tx: Tx, job: Admitted) -> Decided:
     spec = job.spec
     if spec.idempotency_key is not None:
-        found = _by_key(tx, spec.idempotency_key, job.spec_hash)
+        found = _by_key(tx, spec, job.spec_hash)
         if found is not None:
             return Decided(existing=found)
     decided = _plan(tx, spec)
     limit = tx.counts.rules(spec.queue).max_queued or 0
-    grows = decided.existing is None and not (decided.plan and (decided.plan.stale or decided.plan.supersede))
-    if grows and tx.counts.depth(spec.queue) >= limit:
+    if decided.grows(spec.queue) and tx.counts.depth(spec.queue) >= limit:
         raise QueueFull(
             f"queue {spec.queue} holds {limit} waiting jobs, its max_queued",
             "try again later, or raise it with queue.configure",
@@ -147,20 +152,23 @@ def _plan(tx: Tx, spec: JobSpec) -> Decided:
     if lane and planned.generation <= lane.generation:
         known = tx.execute(KNOWN, {**where, "generation": planned.generation}).fetchone()
         if known or planned.generation == lane.generation:
-            return Decided(existing=_known(tx, known[0] if known else lane.job_id, spec, lane))
-    return Decided(None, planned, lane, {one.job_id: one.state for one in live}, on_running)
+            found = _ack_of(tx, known[0]) if known else None
+            return Decided(existing=found or _ack_of_pruned(lane.job_id, spec, lane.ended, lane.generation))
+    return Decided(None, planned, lane, {one.job_id: one for one in live}, on_running)
 
 
-def _by_key(tx: Tx, key: str, spec_hash: str | None) -> Ack | None:
-    row = tx.execute(KEY, {"key": key, "now": tx.now}).fetchone()
+def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:
+    row = tx.execute(KEY, {"key": spec.idempotency_key, "now": tx.now}).fetchone()
     if row is None:
         return None
-    job_id, kept = row
+    job_id, kept, ended = row
     if kept != spec_hash:
         raise IdempotencyConflict(
-            f"idempotency_key {key} was used for another spec", "use a new key for new work", job_id=job_id
+            f"idempotency_key {spec.idempotency_key} was used for another spec",
+            "use a new key for new work",
+            job_id=job_id,
         )
-    return _ack_of(tx, job_id)
+    return _ack_of(tx, job_id) or _ack_of_pruned(job_id, spec, ended, spec.generation)
 
 
 def _ack_of(tx: Tx, job_id: str) -> Ack | None:
@@ -171,10 +179,9 @@ def _ack_of(tx: Tx, job_id: str) -> Ack | None:
     return Ack(job_id, queue, current, generation if subject_key else None, existing=True)
 
 
-def _known(tx: Tx, job_id: str, spec: JobSpec, lane: Lane) -> Ack:
-    """The row if it is still there, else what the lane remembers of it."""
-    gone = Ack(job_id, spec.queue, lane.ended or state.DONE, lane.generation, existing=True)
-    return _ack_of(tx, job_id) or gone
+def _ack_of_pruned(job_id: str, spec: JobSpec, ended: str | None, generation: int | None) -> Ack:
+    """What its lane or its key remembers of a job whose row is gone."""
+    return Ack(job_id, spec.queue, ended or state.DONE, generation, existing=True)
 
 
 def _state(tx: Tx, spec: JobSpec, planned: Plan) -> tuple[str, int | None, tuple[str, ...]]:
@@ -208,9 +215,9 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     return Ack(job_id, spec.queue, new_state, shown, planned.supersede, False, warnings)
 
 
-def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, str]) -> None:
+def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
     for job_id in planned.supersede:
-        transition.end_waiting(tx, job_id, live[job_id], state.SUPERSEDED, by)
+        transition.end_waiting(tx, job_id, live[job_id].state, state.SUPERSEDED, by)
     for job_id in planned.outdate:
         tx.execute(OUTDATE, {"job_id": job_id, "by": by, "now": tx.now})
     for job_id in planned.interrupt:

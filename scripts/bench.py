@@ -1,0 +1,141 @@
+"""scripts/bench: the daemon's speed beside a floor measured in the same run, in turns, as medians."""
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks import resting, results
+from benchmarks.figures import TAKEN, Stand, Taken, hold
+from benchmarks.floor import Floor
+from benchmarks.history import fill
+from benchmarks.processes import Clients, Daemon, echo_server
+from benchmarks.results import Figure, Result, Target
+
+EPILOG = """\
+Each figure is taken in turns (floor, daemon, floor, daemon …). "beside" is the floor, or with --history the same
+daemon on an empty table; "ratio" is the median of the ratios of neighbours, "spread" the smallest and the largest.
+
+The floors: plain sqlite3 executing the daemon's own statements on the same schema, 100 rows a transaction or one, on
+rows made beforehand; and an asyncio server that echoes lines on a Unix socket. A no-op's life on the floor is insert,
+claim and finish, each 100 a transaction.
+
+names for --only: {names}
+
+examples:
+  scripts/bench                               all figures, 5 repeats: a few minutes
+  scripts/bench --quick --only enqueue noop32 a first look, in seconds
+  scripts/bench --history 1000000             also beside a table of a million finished jobs
+  scripts/bench --json > after.json           every sample, to compare with another run
+"""
+NAMES = [*(taken.figure.name for taken in TAKEN), *resting.NAMES]
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measure the daemon against a floor taken in the same run.",
+        epilog=EPILOG.format(names=" ".join(NAMES)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--repeats", type=int, metavar="N", help="samples of each figure (5; with --quick 3)")
+    found.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, default=NAMES, help="only these figures")
+    found.add_argument("--quick", action="store_true", help="fewer jobs and 3 repeats: a look, not a measurement")
+    found.add_argument("--history", type=int, metavar="N", default=0, help="also with N finished jobs in the table")
+    found.add_argument("--json", action="store_true", help="JSON with every sample instead of the table")
+    return found
+
+
+def say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+class Bench:
+    """One run: `empty` is always there, `full` only with --history."""
+
+    def __init__(self, options: argparse.Namespace, stand: Stand, empty: Daemon, full: Daemon | None) -> None:
+        self._options = options
+        self._stand = stand
+        self._empty = empty
+        self._full = full
+        self._repeats = options.repeats or (3 if options.quick else 5)
+
+    def results(self) -> Iterator[Result]:
+        chosen = [taken for taken in TAKEN if taken.figure.name in self._options.only]
+        later = []
+        for taken in chosen:
+            result, beside = self._in_turns(taken)
+            yield result
+            later += [beside] if beside else []
+        yield from later
+
+    def _in_turns(self, taken: Taken) -> tuple[Result, Result | None]:
+        count = taken.quick if self._options.quick else taken.count
+        floor: list[float] = []
+        empty: list[float] = []
+        full: list[float] = []
+        self._turn(taken, max(count // 10, 10), [], [], [])
+        for number in range(self._repeats):
+            self._turn(taken, count, floor, empty, full)
+            values = [results.shown(samples[-1], taken.figure.unit) for samples in (floor, empty, full) if samples]
+            say(f"{taken.figure.name} {number + 1}/{self._repeats}: {'  '.join(values)}")
+        return taken.figure.result(empty, floor or None), self._aged(taken, full, empty)
+
+    def _turn(self, taken: Taken, count: int, floor: list[float], empty: list[float], full: list[float]) -> None:
+        """One sample of each, only one of them under load at a time."""
+        if taken.of_floor is not None:
+            floor.append(taken.of_floor(self._stand, count))
+        empty.append(taken.of_daemon(self._stand, self._empty.with_slots(taken.slots), count))
+        if self._full is not None:
+            full.append(taken.of_daemon(self._stand, self._full.with_slots(taken.slots), count))
+
+    def _aged(self, taken: Taken, full: list[float], empty: list[float]) -> Result | None:
+        if not full:
+            return None
+        figure = taken.figure
+        name = f"{figure.what}, {self._options.history:,} finished"
+        aged = Figure(f"{figure.name}+history", name, figure.unit, Target(1.1, False, "empty, slower"))
+        return aged.result(full, empty, inverse=figure.unit == "/s")
+
+
+@contextmanager
+def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        clients = Clients()
+        stack.callback(clients.close)
+        floor = Floor(folder / "floor.db")
+        stack.callback(floor.close)
+        stand = Stand(clients, floor, stack.enter_context(echo_server(folder / "echo.sock")))
+        empty = opened(stack, folder / "e")
+        full = None
+        if options.history:
+            fill(folder / "f", options.history, say)
+            full = opened(stack, folder / "f")
+        yield Bench(options, stand, empty, full)
+
+
+def opened(stack: ExitStack, home: Path) -> Daemon:
+    daemon = Daemon(home, slots=32)
+    stack.callback(daemon.kill)
+    hold(daemon.start())
+    return daemon
+
+
+def main() -> int:
+    options = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(prefix="sb-") as name, prepared(options, Path(name)) as bench:
+        found = list(bench.results())
+    if options.json:
+        sys.stdout.buffer.write(results.document(found, vars(options)))
+    else:
+        sys.stdout.write(results.table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""A client in a process of its own: told on stdin what to do, it makes everything ready, waits for the word, and says on
+stdout how it went; one JSON document a line. Only the standard library, and little work while the clock runs."""
+
+import json
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+CHUNK = 1 << 18
+SUBSCRIBE = {"jsonrpc": "2.0", "id": 0, "method": "event.subscribe", "params": {"event_types": ["job.started"]}}
+
+Run = Callable[[], dict[str, Any]]
+
+
+def connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+    connection.connect(path)
+    return connection
+
+
+def checked(replies: bytes, count: int) -> None:
+    """Only after the clock has stopped: a benchmark of refusals would be a fast one."""
+    lines = replies.splitlines()
+    bad = [line for line in lines if b'"error":' in line]
+    if bad or len(lines) != count:
+        raise RuntimeError(f"{len(lines)} replies to {count} requests, {len(bad)} of them errors: {bad[:1]!r}")
+
+
+def pipelined(told: dict[str, Any]) -> Run:
+    """Writes as fast as the server reads, and counts replies."""
+    request, count = told["request"], told["count"]
+    out = memoryview("".join(request % number + "\n" for number in range(count)).encode())
+    connection = connect(told["socket"])
+    connection.setblocking(False)
+
+    def run() -> dict[str, Any]:
+        poller = select.poll()
+        poller.register(connection, select.POLLIN | select.POLLOUT)
+        sent, answered, replies = 0, 0, []
+        start = time.monotonic()
+        while answered < count:
+            [(_, ready)] = poller.poll()
+            if ready & select.POLLOUT:
+                sent += connection.send(out[sent:])
+                if sent == len(out):
+                    poller.modify(connection, select.POLLIN)
+            if ready & ~select.POLLOUT:
+                replies.append(connection.recv(CHUNK))
+                answered += replies[-1].count(b"\n")
+                if not replies[-1]:
+                    break
+        end = time.monotonic()
+        connection.close()
+        checked(b"".join(replies), count)
+        return {"start": start, "end": end}
+
+    return run
+
+
+def one_by_one(told: dict[str, Any]) -> Run:
+    """The next request only after the last reply: seconds for each."""
+    lines = [(told["request"] % number + "\n").encode() for number in range(told["count"])]
+    connection = connect(told["socket"])
+
+    def run() -> dict[str, Any]:
+        taken, replies = [], []
+        for line in lines:
+            start = time.perf_counter()
+            connection.sendall(line)
+            reply = connection.recv(CHUNK)
+            while reply[-1:] != b"\n":
+                reply += connection.recv(CHUNK)
+            taken.append(time.perf_counter() - start)
+            replies.append(reply)
+        connection.close()
+        checked(b"".join(replies), len(lines))
+        return {"taken": taken}
+
+    return run
+
+
+def until_started(told: dict[str, Any]) -> Run:
+    """One job at a time, `pause_s` apart: seconds from the request to the arrival of its job.started."""
+    lines = [(told["request"] % number + "\n").encode() for number in range(1, told["count"] + 1)]
+    connection = connect(told["socket"])
+    connection.sendall(json.dumps(SUBSCRIBE).encode() + b"\n")
+    checked(connection.recv(CHUNK), 1)
+
+    def run() -> dict[str, Any]:
+        taken = []
+        for line in lines:
+            time.sleep(told["pause_s"])
+            start = time.perf_counter()
+            connection.sendall(line)
+            heard = connection.recv(CHUNK)
+            while b'"job.started"' not in heard:
+                heard += connection.recv(CHUNK)
+            taken.append(time.perf_counter() - start)
+            while heard.count(b"\n") < 2:
+                heard += connection.recv(CHUNK)
+            checked(heard, 2)
+        connection.close()
+        return {"taken": taken}
+
+    return run
+
+
+MODES: dict[str, Callable[[dict[str, Any]], Run]] = {
+    "pipelined": pipelined,
+    "one_by_one": one_by_one,
+    "until_started": until_started,
+}
+
+
+def say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Ends when stdin does, so that no client outlives the benchmark."""
+    while line := sys.stdin.readline():
+        told = json.loads(line)
+        run = MODES[told["mode"]](told)
+        say({"ready": True})
+        if not sys.stdin.readline():
+            return
+        say(run())
+
+
+if __name__ == "__main__":
+    main()

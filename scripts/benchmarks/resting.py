@@ -1,0 +1,2 @@
+"""x"""
+NAMES: list[str] = []

@@ -1,0 +1,120 @@
+"""From samples to verdicts, and verdicts as a table or as JSON."""
+
+import os
+import platform
+import sqlite3
+import statistics
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+HEADINGS = ("what", "target", "measured", "beside", "ratio", "spread", "")
+
+
+class Target(Struct, frozen=True):
+    """`times`: of what is measured beside it (a floor, an empty table); without it the figure itself is bounded."""
+
+    limit: float
+    at_least: bool = False
+    times: str | None = None
+
+    def met(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def text(self, unit: str) -> str:
+        sign = "≥" if self.at_least else "≤"
+        return f"{sign} {self.limit:g} × {self.times}" if self.times else f"{sign} {shown(self.limit, unit)}"
+
+
+class Result(Struct, frozen=True):
+    """Medians; `ratio` is the median of the ratios of samples that were taken one right after the other."""
+
+    name: str
+    what: str
+    unit: str
+    target: str
+    measured: float
+    beside: float | None
+    ratio: float | None
+    passed: bool
+    samples: list[float]
+    beside_samples: list[float]
+    ratios: list[float]
+
+
+class Figure(Struct, frozen=True):
+    """Something that is measured several times, and what it should be."""
+
+    name: str
+    what: str
+    unit: str
+    target: Target
+
+    def result(self, samples: list[float], beside: list[float] | None = None, inverse: bool = False) -> Result:
+        """`inverse`: how many times slower, when more is better."""
+        ratios = [one / other for one, other in zip(samples, beside or [], strict=bool(beside))]
+        if inverse:
+            ratios = [1 / ratio for ratio in ratios]
+        measured = statistics.median(samples)
+        ratio = statistics.median(ratios) if ratios else None
+        judged = ratio if self.target.times and ratio is not None else measured
+        return Result(
+            name=self.name,
+            what=self.what,
+            unit=self.unit,
+            target=self.target.text(self.unit),
+            measured=measured,
+            beside=statistics.median(beside) if beside else None,
+            ratio=ratio,
+            passed=self.target.met(judged),
+            samples=samples,
+            beside_samples=beside or [],
+            ratios=ratios,
+        )
+
+
+def shown(value: float, unit: str) -> str:
+    digits = 0 if value >= 1000 else 1 if value >= 10 else 3
+    return f"{value:,.{digits}f} {unit}"
+
+
+def table(results: list[Result]) -> str:
+    rows = [HEADINGS, *(_cells(result) for result in results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines) + "\n"
+
+
+def document(results: list[Result], options: dict[str, Any]) -> bytes:
+    whole = {"machine": machine(), "options": options, "results": results}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "system": f"{platform.system()} {platform.release()}",
+        "cores": os.cpu_count(),
+    }
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    spread = f"{min(result.ratios):.2f}–{max(result.ratios):.2f}" if result.ratios else _range(result)
+    return (
+        result.what,
+        result.target,
+        shown(result.measured, result.unit),
+        "–" if result.beside is None else shown(result.beside, result.unit),
+        "–" if result.ratio is None else f"{result.ratio:.2f}",
+        spread,
+        "PASS" if result.passed else "MISS",
+    )
+
+
+def _range(result: Result) -> str:
+    if len(result.samples) < 2:
+        return "–"
+    return f"{min(result.samples):.3g}–{max(result.samples):.3g} {result.unit}"

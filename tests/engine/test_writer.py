@@ -1,0 +1,218 @@
+"""The single writer: many commands a commit, bounded, synced in time; held up or out of space, nothing is lost."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from semantica_daemon.engine.writer import MOST_WAITING
+from semantica_daemon.store.database import Committed
+from tests.engine.clockwork import fire_only, rest
+from tests.engine.deeds import Door
+from tests.harness import START, Client, Harness, RpcError
+
+Doors = Callable[[str], Door]
+LARGE = {"filler": "x" * 200_000}
+
+
+@contextmanager
+def held(harness: Harness) -> Iterator[sqlite3.Connection]:
+    """Somebody else is writing to the database, and takes long."""
+    connection = sqlite3.connect(harness.paths.database, isolation_level=None, check_same_thread=False)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.close()
+
+
+def fact(harness: Harness, name: str) -> str | None:
+    connection = sqlite3.connect(f"file:{harness.paths.database}?mode=ro", uri=True)
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    connection.close()
+    return row[0] if row else None
+
+
+async def pipelined(client: Client, count: int, **spec: Any) -> list[Any]:
+    """The answers of `count` enqueues sent without waiting for any; a refusal is one of them."""
+    sent = [client.send("job.enqueue", job_type="semantica.noop", **spec) for _ in range(count)]
+    return await asyncio.gather(*(client.result(number) for number in sent), return_exceptions=True)
+
+
+async def test_many_pipelined_enqueues_share_few_commits(real: Harness) -> None:
+    await real.call("queue.pause")
+    clients = [await real.client() for _ in range(8)]
+    before = real.daemon.rooms.writer.batches
+    answers = await asyncio.gather(*(pipelined(client, 250) for client in clients))
+    commits = real.daemon.rooms.writer.batches - before
+    assert len({ack["job_id"] for one in answers for ack in one}) == 2000
+    assert commits < 200
+    for client in clients:
+        await client.close()
+
+
+async def test_runs_share_commits_too(real: Harness) -> None:
+    """The end of one run and the claim of the next are one commit: about one for a pair of slots, not four a job."""
+    client = await real.client()
+    before = real.daemon.rooms.writer.batches
+    acks = await pipelined(client, 500)
+    for ack in acks:
+        await real.ended(ack["job_id"])
+    assert real.daemon.rooms.writer.batches - before < 2 * 500
+    await client.close()
+
+
+async def test_the_command_queue_is_bounded_and_everybody_is_answered(real: Harness) -> None:
+    await real.call("queue.pause")
+    clients = [await real.client() for _ in range(12)]
+    writer = real.daemon.rooms.writer
+    most = 0
+    with held(real):
+        tasks = [asyncio.create_task(pipelined(client, 1000)) for client in clients]
+        while writer.waiting < MOST_WAITING:
+            await asyncio.sleep(0)
+            most = max(most, writer.waiting)
+    answers = [answer for one in await asyncio.gather(*tasks) for answer in one]
+    refused = [answer for answer in answers if isinstance(answer, RpcError)]
+    assert most <= MOST_WAITING
+    assert all(one.data["retryable"] for one in refused)
+    stats = (await real.call("admin.stats"))["queues"][0]
+    assert stats["queued"] == 12_000 - len(refused)
+    for client in clients:
+        await client.close()
+
+
+async def test_a_database_held_for_a_while_only_costs_time(real: Harness) -> None:
+    with held(real) as holder:
+        threading.Timer(0.7, lambda: holder.execute("ROLLBACK")).start()
+        job = await real.ended((await real.enqueue())["job_id"])
+    assert job["state"] == "DONE"
+
+
+async def test_a_database_held_for_long_refuses_callers_and_keeps_the_ends_of_runs(
+    working: Harness, door: Doors
+) -> None:
+    place = door("a")
+    running = (await working.enqueue("hold", payload={"door": "a"}))["job_id"]
+    assert await asyncio.to_thread(place.entered.wait, 10)
+    with held(working):
+        place.open.set()
+        with pytest.raises(RpcError) as refused:
+            await working.enqueue(user_tag="refused")
+        assert (refused.value.code, refused.value.data["code"]) == (5001, "E_DATABASE_BUSY")
+        assert refused.value.data["retryable"] is True
+        assert await working.state(running) == "RUNNING", "reads go on"
+        assert (await working.call("admin.health"))["status"] == "degraded"
+    assert (await working.ended(running))["result_summary"] == "held"
+    assert (await working.ended((await working.enqueue())["job_id"]))["state"] == "DONE"
+    assert (await working.call("job.list", user_tag="refused"))["items"] == []
+    assert (await working.call("admin.health"))["status"] == "ready"
+
+
+def limit_pages(harness: Harness, more: int) -> None:
+    """As if the disk had so many pages left. Between commands, so that the writer's thread is not at work."""
+    connection = harness.daemon.rooms.writer._database._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + more}")
+
+
+async def test_a_full_disk_refuses_writes_reads_go_on_and_it_recovers_by_itself(working: Harness, door: Doors) -> None:
+    place = door("a")
+    kept = (await working.enqueue(user_tag="kept"))["job_id"]
+    running = (await working.enqueue("hold", payload={"door": "a"}))["job_id"]
+    assert await asyncio.to_thread(place.entered.wait, 10)
+    await working.settle()
+    limit_pages(working, 0)
+    with pytest.raises(RpcError) as refused:
+        await working.enqueue(payload=LARGE)
+    assert (refused.value.code, refused.value.data["code"]) == (5001, "E_STORAGE_FULL")
+    assert refused.value.data["retryable"] is True
+    assert [one["job_id"] for one in (await working.call("job.list", user_tag="kept"))["items"]] == [kept]
+    limit_pages(working, 100_000)
+    place.open.set()
+    assert (await working.ended(running))["state"] == "DONE"
+    assert (await working.ended((await working.enqueue(payload=LARGE))["job_id"]))["state"] == "DONE"
+
+
+async def test_the_end_of_a_run_that_finds_no_room_is_kept_until_there_is(working: Harness) -> None:
+    """Its result is larger than what is left; once there is room again it ends as it had ended."""
+    await working.call("queue.pause")
+    job_id = (await working.enqueue("give", payload={"what": "large"}))["job_id"]
+    await working.settle()
+    limit_pages(working, 20)
+    await working.call("queue.resume")
+    writer = working.daemon.rooms.writer
+    while writer.trouble is None:
+        await asyncio.sleep(0.01)
+    assert writer.trouble == "E_STORAGE_FULL"
+    assert await working.state(job_id) == "RUNNING"
+    limit_pages(working, 100_000)
+    job = await working.ended(job_id)
+    assert (job["state"], len(job["result_summary"]), job["run_count"]) == ("DONE", 9_000_000, 1)
+    assert (await working.call("admin.health"))["status"] == "ready"
+
+
+async def test_one_too_large_for_the_disk_fails_and_a_small_one_after_it_is_taken(working: Harness) -> None:
+    limit_pages(working, 20)
+    client = await working.client()
+    large = client.send("job.enqueue", job_type="semantica.noop", payload=LARGE)
+    with pytest.raises(RpcError) as refused:
+        await client.result(large)
+    assert refused.value.data["code"] == "E_STORAGE_FULL"
+    assert (await working.ended((await working.enqueue())["job_id"]))["state"] == "DONE"
+    await client.close()
+
+
+def recorded(harness: Harness) -> list[Committed]:
+    commits: list[Committed] = []
+    harness.daemon.rooms.writer.on_commit.append(commits.append)
+    return commits
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_only_a_durable_enqueue_is_answered_after_a_synced_commit(manual: Harness, durable: bool) -> None:
+    await manual.call("queue.pause")
+    commits = recorded(manual)
+    await manual.enqueue(durable=durable)
+    assert [commit.synced for commit in commits] == [durable]
+    if durable:
+        assert fact(manual, "synced_at") == str(START)
+
+
+async def test_one_durable_of_many_makes_the_whole_commit_synced(manual: Harness) -> None:
+    commits = recorded(manual)
+    jobs = [{"job_type": "semantica.noop"}, {"job_type": "semantica.noop", "durable": True}]
+    await manual.call("job.enqueue_many", jobs=jobs)
+    assert commits[0].synced
+
+
+async def test_a_busy_writer_syncs_once_a_second(manual: Harness) -> None:
+    """Ten commits a second for five seconds: a synced one in every second, and few more."""
+    commits = recorded(manual)
+    synced = set()
+    for _ in range(50):
+        await manual.enqueue()
+        await fire_only(manual, 100)
+        await manual.enqueue()
+        synced.add(fact(manual, "synced_at"))
+    assert 5 <= len(synced - {None}) <= 7
+    assert sum(commit.synced for commit in commits) <= 7
+
+
+async def test_the_last_burst_is_followed_by_one_synced_commit_and_then_by_none(manual: Harness) -> None:
+    await manual.enqueue()
+    await manual.settle()
+    commits = recorded(manual)
+    await fire_only(manual, 1000)
+    while not commits:
+        await rest()
+    assert [commit.synced for commit in commits] == [True]
+    assert fact(manual, "synced_at") == str(START + 1000)
+    await fire_only(manual, 30_000)
+    assert len(commits) == 1

@@ -1,0 +1,76 @@
+"""Which events a subscriber gets: each filter alone, and all of them ANDed."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from semantica_daemon.model.event import ENDS, Event, Filter, Recorded
+from semantica_daemon.model.state import TERMINAL
+
+
+def recorded(
+    job_id: str | None = "j",
+    queue: str | None = "q",
+    user_tag: str | None = "t",
+    kind: str = "job.done",
+    level: str = "info",
+) -> Recorded:
+    return Recorded(Event(1, 1, job_id, 5, kind, level, "", Raw(b"{}")), queue, user_tag)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, True),
+        ({"job_id": "j"}, True),
+        ({"job_id": "k"}, False),
+        ({"queue": "q"}, True),
+        ({"queue": "r"}, False),
+        ({"user_tag": "t"}, True),
+        ({"user_tag": "u"}, False),
+        ({"event_types": ("job.queued", "job.done")}, True),
+        ({"event_types": ("job.queued",)}, False),
+        ({"levels": ("warn", "info")}, True),
+        ({"levels": ("warn",)}, False),
+        ({"job_id": "j", "queue": "r"}, False),
+    ],
+)
+def test_a_filter_lets_through_what_it_names(fields: dict[str, Any], wanted: bool) -> None:
+    assert Filter(**fields).wants(recorded()) == wanted
+
+
+def test_an_event_of_no_job_passes_only_where_nothing_of_a_job_is_asked_for() -> None:
+    about_the_daemon = recorded(None, None, None, "daemon.started")
+    assert Filter().wants(about_the_daemon)
+    about_a_job = [Filter(job_id="x"), Filter(queue="x"), Filter(user_tag="x")]
+    assert not any(asked.wants(about_the_daemon) for asked in about_a_job)
+
+
+few = st.sampled_from(["a", "b"])
+
+
+@given(
+    st.none() | few, st.none() | few, st.none() | few, st.frozensets(few), st.frozensets(few),
+    st.builds(recorded, few, few, few, few, few),
+)  # fmt: skip
+def test_all_filters_hold_together(
+    job_id: str | None,
+    queue: str | None,
+    tag: str | None,
+    kinds: frozenset[str],
+    levels: frozenset[str],
+    found: Recorded,
+) -> None:
+    parts = [
+        Filter(job_id=job_id), Filter(queue=queue), Filter(user_tag=tag),
+        Filter(event_types=tuple(kinds)), Filter(levels=tuple(levels)),
+    ]  # fmt: skip
+    whole = Filter(job_id, queue, tag, tuple(kinds), tuple(levels))
+    assert whole.wants(found) == all(part.wants(found) for part in parts)
+
+
+def test_every_end_of_a_job_has_its_event() -> None:
+    assert {f"job.{state.lower()}" for state in TERMINAL} == ENDS

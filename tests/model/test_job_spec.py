@@ -1,0 +1,186 @@
+"""A spec: what its fields say together, what this version refuses, and what its hash stands for."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.model.job import JobSpec, check, spec_hash
+
+
+def spec(**fields: Any) -> JobSpec:
+    return msgspec.convert({"job_type": "t", **fields}, JobSpec)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"subject_key": "s", "generation": 0},
+        {"schedule": {"type": "AT", "scheduled_at": 5}},
+        {"schedule": {"type": "AFTER", "delay_ms": 0}},
+        {"workspace": False, "stop_when_lost": False, "leftovers": "end"},
+    ],
+)
+def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
+    check(spec(**fields))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("$.debounce_ms", {"debounce_ms": 5}),
+        ("$.max_wait_ms", {"max_wait_ms": 5}),
+        ("$.env_vars", {"env_vars": {"A": "b"}}),
+        ("$.stop_when_lost", {"stop_when_lost": True}),
+        ("$.workspace", {"workspace": True}),
+        ("$.inputs", {"inputs": ["a"]}),
+        ("$.parent_job_id", {"parent_job_id": "#0"}),
+        ("$.parents", {"parents": ["abcd"]}),
+        ("$.concurrency_key", {"concurrency_key": "k"}),
+        ("$.template_id", {"template_id": "t"}),
+        ("$.leftovers", {"leftovers": "keep"}),
+        ("$.schedule.type", {"schedule": {"type": "CONDITION"}}),
+        ("$.schedule.wait_for_idle", {"schedule": {"wait_for_idle": True}}),
+        ("$.schedule.require_charging", {"schedule": {"require_charging": True}}),
+        ("$.schedule.wait_for_event", {"schedule": {"wait_for_event": "git:commit"}}),
+        ("$.schedule.conditions", {"schedule": {"conditions": {"a": "b"}}}),
+    ],
+)
+def test_what_a_later_version_brings_is_refused_by_name(path: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(NotSupported) as refused:
+        check(spec(**fields))
+    assert (refused.value.number, refused.value.code) == (4000, "E_NOT_SUPPORTED")
+    assert refused.value.details == {"path": path}
+    assert path in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("$.generation", {"generation": 1}),
+        ("$.schedule.scheduled_at", {"schedule": {"type": "AT"}}),
+        ("$.schedule.delay_ms", {"schedule": {"type": "AFTER"}}),
+        ("$.schedule.scheduled_at", {"schedule": {"scheduled_at": 1}}),
+        ("$.schedule.delay_ms", {"schedule": {"delay_ms": 1}}),
+        ("$.schedule.delay_ms", {"schedule": {"type": "AT", "scheduled_at": 1, "delay_ms": 1}}),
+        ("$.schedule.scheduled_at", {"schedule": {"type": "AFTER", "scheduled_at": 1, "delay_ms": 1}}),
+    ],
+)
+def test_fields_that_do_not_go_together_are_refused_with_their_path(path: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        check(spec(**fields))
+    assert refused.value.number == -32602
+    assert refused.value.details == {"path": path}
+    assert path in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"unknown": 1},
+        {"job_type": ""},
+        {"job_type": "t" * 129},
+        {"job_type": "a\0b"},
+        {"queue": ""},
+        {"queue": "q" * 65},
+        {"queue": "a b"},
+        {"queue": "a\n"},
+        {"queue": "*"},
+        {"subject_key": ""},
+        {"subject_key": "s" * 513},
+        {"subject_key": "a\0b"},
+        {"subject_key": "s", "generation": -1},
+        {"subject_key": "s", "generation": 2**63},
+        {"priority": 101},
+        {"priority": -101},
+        {"max_attempts": -1},
+        {"ttl_ms": -1},
+        {"timeout_ms": 0},
+        {"backoff_factor": 0.5},
+        {"backoff_base_ms": -1},
+        {"deadline": 2**62},
+        {"payload": []},
+        {"supersede": "all"},
+        {"on_running": "kill"},
+        {"on_interrupt": "retry"},
+        {"execution_mode": "THREAD"},
+        {"schedule": {"type": "CRON"}},
+        {"schedule": {"at": 1}},
+        {"traceparent": "00-x"},
+        {"idempotency_key": ""},
+    ],
+)
+def test_a_field_out_of_its_range_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        spec(**fields)
+
+
+TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+
+
+@pytest.mark.parametrize(
+    ("fields", "trace"),
+    [
+        ({}, None),
+        ({"trace_id": "mine"}, "mine"),
+        ({"traceparent": TRACE}, "a" * 32),
+        ({"trace_id": "mine", "traceparent": TRACE}, "mine"),
+    ],
+)
+def test_the_trace_is_the_one_given_else_the_parent_s(fields: dict[str, Any], trace: str | None) -> None:
+    assert spec(**fields).trace == trace
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+payloads = st.dictionaries(st.text(max_size=5), json_values, max_size=4)
+
+
+@given(payloads, st.text("abc", min_size=1), st.integers(0, 10**6), st.booleans())
+def test_the_hash_leaves_out_what_may_differ_between_tries(
+    payload: dict[str, Any], key: str, ttl_ms: int, durable: bool
+) -> None:
+    tries = {
+        "idempotency_key": key,
+        "idempotency_ttl_ms": ttl_ms,
+        "durable": durable,
+        "trace_id": key,
+        "traceparent": TRACE,
+    }
+    assert spec_hash(spec(payload=payload, **tries)) == spec_hash(spec(payload=payload))
+
+
+@given(payloads)
+def test_the_hash_does_not_depend_on_the_order_of_keys(payload: dict[str, Any]) -> None:
+    backwards = dict(reversed(payload.items()))
+    assert spec_hash(spec(payload=payload)) == spec_hash(spec(payload=backwards))
+
+
+VALUES: dict[str, Any] = {
+    "job_type": "u", "payload": {"a": 1}, "queue": "other", "subject_key": "s", "generation": 3, "supersede": "none",
+    "on_running": "cancel", "max_interrupts": 1, "debounce_ms": 1, "max_wait_ms": 1, "priority": 1,
+    "execution_mode": "IN_PROCESS", "env_vars": {"A": "b"}, "schedule": {"type": "AFTER", "delay_ms": 1},
+    "stop_when_lost": True, "max_attempts": 2, "backoff_factor": 3.0, "backoff_base_ms": 1, "timeout_ms": 1,
+    "deadline": 1, "ttl_ms": 1, "grace_ms": 1, "on_interrupt": "requeue", "leftovers": "keep", "workspace": True,
+    "inputs": ["a"], "parent_job_id": "p", "parents": ["p"], "chain_group_id": "g", "concurrency_key": "c",
+    "user_tag": "u", "template_id": "t",
+}  # fmt: skip
+BETWEEN_TRIES = {"idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent"}
+
+
+def test_every_other_field_is_in_the_hash() -> None:
+    assert set(VALUES) | BETWEEN_TRIES == set(JobSpec.__struct_fields__)
+    hashes = {field: spec_hash(spec(**{field: value})) for field, value in VALUES.items()}
+    assert len({*hashes.values(), spec_hash(spec())}) == len(VALUES) + 1

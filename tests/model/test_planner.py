@@ -1,0 +1,169 @@
+"""Newest wins: the planner by a table of what a lane may look like, and by properties over any lane."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantica_daemon.errors import GenerationOwner
+from semantica_daemon.model import state
+from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+
+
+def arrival(generation: int | None = None, on_running: str = "finish", **changed: object) -> Arrival:
+    given = {"job_type": "INDEX", "generation": generation, "whole_subject": False, "max_interrupts": 3}
+    return msgspec.convert({**given, "on_running": on_running, **changed}, Arrival)
+
+
+def lane(generation: int, numbered_by: str = "client", interrupts: int = 0) -> Lane:
+    given = {"generation": generation, "job_id": "newest", "numbered_by": numbered_by, "ended": None}
+    return msgspec.convert({**given, "interrupts": interrupts}, Lane)
+
+
+def live(
+    job_id: str, generation: int, current: str = state.QUEUED, job_type: str = "INDEX", stopping: bool = False
+) -> Live:
+    return Live(job_id, job_type, current, generation, stopping)
+
+
+WAITING = live("w", 5)
+DUE = live("s", 5, state.SCHEDULED)
+RUNS = live("r", 5, state.RUNNING)
+STOPS = live("r", 5, state.RUNNING, stopping=True)
+OTHER = live("o", 90, state.QUEUED, "TEST")
+OTHER_RUNS = live("p", 90, state.RUNNING, "TEST")
+
+TABLE: dict[str, tuple[Arrival, Lane | None, list[Live], Plan]] = {
+    "an unknown lane numbers from one": (arrival(), None, [], Plan(1, "server")),
+    "an unknown lane takes the number given": (arrival(7), None, [], Plan(7, "client")),
+    "zero is a number": (arrival(0), None, [], Plan(0, "client")),
+    "the server takes the next": (arrival(), lane(5, "server"), [], Plan(6, "server")),
+    "what is queued is superseded": (arrival(6), lane(5), [WAITING], Plan(6, "client", supersede=("w",))),
+    "what is scheduled is superseded": (arrival(6), lane(5), [DUE], Plan(6, "client", supersede=("s",))),
+    "what runs may finish": (arrival(6), lane(5), [RUNS], Plan(6, "client", outdate=("r",))),
+    "what runs is interrupted": (arrival(6, "cancel"), lane(5), [RUNS], Plan(6, "client", interrupt=("r",))),
+    "what is stopping is left alone": (arrival(6, "cancel"), lane(5), [STOPS], Plan(6, "client")),
+    "lower is stale": (arrival(4), lane(5), [WAITING], Plan(4, "client", stale=True)),
+    "the third in a row is interrupted": (
+        arrival(6, "cancel"), lane(5, interrupts=2), [RUNS], Plan(6, "client", interrupt=("r",))
+    ),
+    "the fourth in a row may finish": (
+        arrival(6, "cancel"), lane(5, interrupts=3), [RUNS], Plan(6, "client", outdate=("r",))
+    ),
+    "no interruption at all": (
+        arrival(6, "cancel", max_interrupts=0), lane(5), [RUNS], Plan(6, "client", outdate=("r",))
+    ),
+    "other types are not touched": (arrival(6), lane(5), [WAITING, OTHER], Plan(6, "client", supersede=("w",))),
+    "the whole subject goes by arrival": (
+        arrival(6, whole_subject=True), lane(5), [WAITING, OTHER, OTHER_RUNS],
+        Plan(6, "client", supersede=("w", "o"), outdate=("p",)),
+    ),
+    "the whole subject is interrupted": (
+        arrival(6, "cancel", whole_subject=True), None, [OTHER, OTHER_RUNS],
+        Plan(6, "client", supersede=("o",), interrupt=("p",)),
+    ),
+    "a stale arrival supersedes nothing": (
+        arrival(4, whole_subject=True), lane(5), [OTHER, OTHER_RUNS], Plan(4, "client", stale=True)
+    ),
+    "the client takes an idle lane over": (arrival(6), lane(5, "server"), [], Plan(6, "client")),
+    "the server takes an idle lane over": (arrival(), lane(5, "client"), [], Plan(6, "server")),
+    "another type's live job leaves the lane idle": (
+        arrival(6, whole_subject=True), lane(5, "server"), [OTHER], Plan(6, "client", supersede=("o",))
+    ),
+}  # fmt: skip
+
+REFUSED: dict[str, tuple[Arrival, Lane, list[Live]]] = {
+    "a number in a lane the server numbers": (arrival(6), lane(5, "server"), [WAITING]),
+    "a number in a lane that runs": (arrival(6), lane(5, "server"), [RUNS]),
+    "no number in a lane its client numbers": (arrival(), lane(5), [WAITING]),
+    "a number that does not exceed the newest": (arrival(5), lane(5, "server"), []),
+    "a number below the newest": (arrival(4), lane(5, "server"), []),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_the_plan(case: str) -> None:
+    given, known, jobs, expected = TABLE[case]
+    assert plan(given, known, jobs) == expected
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_lane_is_numbered_by_one_party(case: str) -> None:
+    with pytest.raises(GenerationOwner) as refused:
+        plan(*REFUSED[case])
+    assert (refused.value.number, refused.value.code) == (4002, "E_GENERATION_OWNER")
+    assert refused.value.hint
+    assert refused.value.details == {"newest_generation": 5}
+
+
+@st.composite
+def lanes(draw: st.DrawFn) -> tuple[Lane, list[Live]]:
+    """As they can be: at most one waiting job, the newest; the others run and are lower."""
+    newest = draw(st.integers(0, 2**62))
+    owner = draw(st.sampled_from(["server", "client"]))
+    jobs = []
+    if draw(st.booleans()):
+        jobs.append(live("newest", newest, draw(st.sampled_from(state.LIVE))))
+    if newest and draw(st.booleans()):
+        jobs.append(live("older", draw(st.integers(0, newest - 1)), state.RUNNING, stopping=draw(st.booleans())))
+    for number in range(draw(st.integers(0, 3))):
+        current = draw(st.sampled_from(state.LIVE))
+        jobs.append(live(f"other{number}", draw(st.integers(0, 2**62)), current, "TEST"))
+    return lane(newest, owner, draw(st.integers(0, 5))), jobs
+
+
+arrivals = st.builds(
+    Arrival,
+    job_type=st.just("INDEX"),
+    generation=st.none() | st.integers(0, 2**62),
+    whole_subject=st.booleans(),
+    on_running=st.sampled_from(["finish", "cancel"]),
+    max_interrupts=st.integers(0, 5),
+)
+
+
+@given(arrivals, lanes())
+def test_after_any_plan_one_job_of_the_lane_waits_and_it_is_the_newest(
+    given: Arrival, found: tuple[Lane, list[Live]]
+) -> None:
+    known, jobs = found
+    try:
+        planned = plan(given, known, jobs)
+    except GenerationOwner:
+        assert (given.generation is None) != (known.numbered_by == "server")
+        return
+    assert planned.stale == (planned.generation < known.generation)
+    in_lane = [job for job in jobs if job.job_type == given.job_type]
+    waiting = [job.generation for job in in_lane if job.state != state.RUNNING and job.job_id not in planned.supersede]
+    if not planned.stale and planned.generation != known.generation:
+        waiting.append(planned.generation)
+    assert len(waiting) <= 1
+    assert all(generation == max(known.generation, planned.generation) for generation in waiting)
+
+
+@given(arrivals, lanes())
+def test_a_plan_ends_what_waits_and_stops_or_marks_what_runs(given: Arrival, found: tuple[Lane, list[Live]]) -> None:
+    known, jobs = found
+    try:
+        planned = plan(given, known, jobs)
+    except GenerationOwner:
+        return
+    by_id = {job.job_id: job for job in jobs}
+    touched = [by_id[job_id] for job_id in (*planned.supersede, *planned.interrupt, *planned.outdate)]
+    assert all(by_id[job_id].state != state.RUNNING for job_id in planned.supersede)
+    assert all(by_id[job_id].state == state.RUNNING for job_id in (*planned.interrupt, *planned.outdate))
+    assert not any(job.stopping for job in touched)
+    assert not (planned.interrupt and planned.outdate)
+    assert not planned.interrupt or (given.on_running == "cancel" and known.interrupts < given.max_interrupts)
+    for job in touched:
+        same = job.job_type == given.job_type
+        assert job.generation < planned.generation if same else given.whole_subject
+
+
+@given(lanes(), st.sampled_from(["finish", "cancel"]), st.booleans())
+def test_the_server_always_numbers_upwards(found: tuple[Lane, list[Live]], on_running: str, whole: bool) -> None:
+    known, jobs = found
+    owned = msgspec.structs.replace(known, numbered_by="server")
+    planned = plan(arrival(None, on_running, whole_subject=whole), owned, jobs)
+    assert planned.generation == known.generation + 1
+    assert not planned.stale

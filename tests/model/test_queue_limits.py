@@ -1,0 +1,38 @@
+"""The rules of a queue in force: durable over config over [queues.default] over what is built in."""
+
+import pytest
+
+from semantica_daemon.model.queue import QueueRules, limits
+
+BUILT_IN = QueueRules(4, "finish", 100_000)
+
+
+def test_without_any_config_a_queue_has_all_slots() -> None:
+    assert limits(4, {}).of("any", None) == BUILT_IN
+
+
+@pytest.mark.parametrize(
+    ("default", "named", "durable", "expected"),
+    [
+        (None, None, None, BUILT_IN),
+        (QueueRules(slots=2), None, None, QueueRules(2, "finish", 100_000)),
+        (QueueRules(slots=2), QueueRules(slots=1), None, QueueRules(1, "finish", 100_000)),
+        (QueueRules(slots=2), QueueRules(slots=1), QueueRules(slots=3), QueueRules(3, "finish", 100_000)),
+        (None, QueueRules(on_running="cancel"), None, QueueRules(4, "cancel", 100_000)),
+        (None, QueueRules(on_running="cancel"), QueueRules(on_running="finish"), BUILT_IN),
+        (QueueRules(max_queued=5), QueueRules(slots=1), QueueRules(on_running="cancel"), QueueRules(1, "cancel", 5)),
+        (QueueRules(slots=0), None, None, QueueRules(0, "finish", 100_000)),
+        (None, None, QueueRules(slots=0, max_queued=0), QueueRules(0, "finish", 0)),
+    ],
+)
+def test_each_layer_gives_only_what_it_says(
+    default: QueueRules | None, named: QueueRules | None, durable: QueueRules | None, expected: QueueRules
+) -> None:
+    given = {name: rules for name, rules in {"default": default, "q": named}.items() if rules is not None}
+    assert limits(4, given).of("q", durable) == expected
+
+
+def test_the_default_queue_is_the_default() -> None:
+    given = limits(4, {"default": QueueRules(slots=1), "q": QueueRules(slots=2)})
+    assert given.of("default", None) == given.of("nobody named it", None) == QueueRules(1, "finish", 100_000)
+    assert given.max_slots == 4

@@ -1,0 +1,126 @@
+"""rpc.discover is the table; what a later version brings is refused until then, never silently ignored."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from semantica_daemon.model.job import LATER as LATER_FIELDS
+from semantica_daemon.model.job import LATER_IN_SCHEDULE, JobSpec
+from semantica_daemon.rpc.methods import LATER, TABLE
+from tests.harness import Harness, Process, RpcError
+from tests.rpc.wire import nobody_notices
+
+LATER_METHODS = [f"{family}.{verb}" for family, verbs in LATER.items() for verb in verbs.split()]
+FIELDS: dict[str, Any] = {
+    "debounce_ms": 5, "max_wait_ms": 5, "env_vars": {"A": "b"}, "stop_when_lost": True, "workspace": True,
+    "inputs": ["/x"], "parent_job_id": "#0", "parents": ["x"], "concurrency_key": "k", "template_id": "t",
+    "leftovers": "keep",
+}  # fmt: skip
+IN_SCHEDULE: dict[str, Any] = {
+    "wait_for_idle": True, "require_charging": True, "wait_for_event": "e", "conditions": {"a": "b"},
+}  # fmt: skip
+NAMED_IN_PROTOCOL = """
+job.enqueue job.enqueue_many job.plan job.get job.list job.wait job.cancel job.retry job.update job.move job.hold
+job.release job.explain job.logs job.archive job.execute job.export run.progress run.log run.result event.subscribe
+event.unsubscribe event.list event.emit queue.list queue.configure queue.pause queue.resume template.put template.get
+template.list template.delete schedule.put schedule.get schedule.list schedule.delete schedule.enable schedule.disable
+schedule.trigger group.create group.get group.list group.cancel reservation.acquire reservation.release
+reservation.get worker.register worker.claim worker.heartbeat worker.complete worker.fail worker.leave worker.list
+artifact.list artifact.verify receipt.get receipt.verify machine.get machine.activity admin.health admin.stats
+admin.metrics admin.maintenance admin.backup admin.config admin.shutdown rpc.discover
+""".split()
+
+
+async def refused(harness: Harness, method: str, /, **params: Any) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await harness.call(method, **params)
+    return caught.value
+
+
+def test_every_method_the_protocol_names_is_there_or_comes_later() -> None:
+    here = {method.name for method in TABLE}
+    assert set(NAMED_IN_PROTOCOL) <= here | set(LATER_METHODS)
+    assert not here & set(LATER_METHODS)
+
+
+async def test_a_method_of_a_later_version_is_refused_as_such(real: Harness, home: Path) -> None:
+    async with nobody_notices(real, home):
+        for method in LATER_METHODS:
+            error = await refused(real, method, job_id="abcd")
+            assert (error.code, error.data["code"]) == (4000, "E_NOT_SUPPORTED"), method
+            assert (error.data["retryable"], bool(error.data["hint"])) == (False, True)
+
+
+def test_every_field_of_a_later_version_has_an_example_here() -> None:
+    assert set(FIELDS) == {*LATER_FIELDS, "leftovers"}
+    assert set(IN_SCHEDULE) == set(LATER_IN_SCHEDULE)
+    assert set(FIELDS) <= set(JobSpec.__struct_fields__)
+
+
+@pytest.mark.parametrize("method", ["job.enqueue", "job.plan", "job.enqueue_many"])
+async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness, home: Path, method: str) -> None:
+    specs = [(f".{name}", {name: value}) for name, value in FIELDS.items()]
+    specs += [(f".schedule.{name}", {"schedule": {name: value}}) for name, value in IN_SCHEDULE.items()]
+    specs += [(".schedule.type", {"schedule": {"type": "CONDITION"}})]
+    specs += [(".execution_mode", {"execution_mode": mode}) for mode in ("SUBPROCESS", "EXTERNAL")]
+    async with nobody_notices(real, home):
+        for path, fields in specs:
+            spec = {"job_type": "semantica.noop", **fields}
+            many = method == "job.enqueue_many"
+            error = await refused(real, method, **({"jobs": [{"job_type": "semantica.noop"}, spec]} if many else spec))
+            assert (error.code, error.data["code"]) == (4000, "E_NOT_SUPPORTED"), path
+            assert error.data["path"] == ("$.jobs[1]" if many else "$") + path
+            assert f"`{error.data['path']}`" in error.message
+
+
+async def test_a_type_nobody_handles_would_be_a_subprocess_and_says_so(real: Harness) -> None:
+    error = await refused(real, "job.enqueue", job_type="BUILD", payload={"argv": ["make"]})
+    assert (error.code, error.data["code"], error.data["path"]) == (4000, "E_NOT_SUPPORTED", "$.execution_mode")
+    assert "BUILD" in error.message
+
+
+async def test_discover_is_openrpc_of_the_whole_table(real: Harness) -> None:
+    document = await real.call("rpc.discover")
+    assert document["openrpc"].startswith("1.")
+    assert set(document["info"]) >= {"title", "version"}
+    assert len(document["methods"]) == len(TABLE)
+    for described, method in zip(document["methods"], TABLE, strict=True):
+        assert (described["name"], described["paramStructure"]) == (method.name, "by-name")
+        assert described["summary"]
+        assert described["result"]["name"]
+        assert isinstance(described["result"]["schema"], dict)
+        fields = {field.encode_name: field for field in msgspec.structs.fields(method.params)}
+        assert [param["name"] for param in described["params"]] == list(fields)
+        for param in described["params"]:
+            assert param["required"] == fields[param["name"]].required
+            assert isinstance(param["schema"], dict)
+
+
+async def test_every_reference_in_discover_leads_somewhere(real: Harness) -> None:
+    document = await real.call("rpc.discover")
+    schemas = document["components"]["schemas"]
+    found = references(document)
+    assert found
+    assert {reference.removeprefix("#/components/schemas/") for reference in found} <= set(schemas)
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+        return own.union(*(references(value) for value in node.values()))
+    if isinstance(node, list):
+        return set().union(*(references(value) for value in node))
+    return set()
+
+
+def test_admin_shutdown_ends_the_process_as_sigterm_does(home: Path) -> None:
+    with Process(home).start() as daemon:
+        assert daemon.call("admin.shutdown", reason="enough") == {"stopping": True}
+        assert daemon.process is not None
+        assert daemon.process.wait(10) == 0
+        assert not daemon.socket.exists()
+        daemon.start()
+        events = daemon.call("event.list", event_types=["daemon.stopping"])["events"]
+        assert [event["message"] for event in events] == ["enough"]

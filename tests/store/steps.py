@@ -1,0 +1,99 @@
+"""What tests of the store do again and again, each through the verb that the daemon would use."""
+
+from typing import Any
+
+from semantica_daemon.model import state
+from semantica_daemon.model.job import Ack
+from semantica_daemon.model.outcome import Error, Outcome
+from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.writes.cancel import Cancel, Cancelled, cancel
+from semantica_daemon.store.writes.enqueue import enqueue
+from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.store.writes.promote import Promote, promote
+from tests.builders import Store, admitted
+
+GOOD = Outcome(result='{"n":1}')
+BAD = Outcome(error=Error("E_HANDLER", "transient", "it broke", {"line": 3}))
+HOPELESS = Outcome(error=Error("E_HANDLER", "permanent", "it never works"))
+LATER = {"type": "AFTER", "delay_ms": 5000}
+
+
+def put(store: Store, job_type: str = "semantica.noop", **spec: Any) -> Ack:
+    ack: Ack = store.run(enqueue, admitted(job_type, **spec))
+    return ack
+
+
+def begin(store: Store, **spec: Any) -> Claim:
+    """Enqueue, and claim exactly that."""
+    ack = put(store, **spec)
+    (claimed,) = claims(store)
+    assert claimed.run.job_id == ack.job_id
+    return claimed
+
+
+def claims(store: Store) -> list[Claim]:
+    found: list[Claim] = store.claim()
+    return found
+
+
+def claimed_ids(store: Store) -> list[str]:
+    return [claimed.run.job_id for claimed in claims(store)]
+
+
+def end(store: Store, claimed: Claim, outcome: Outcome = GOOD) -> str | None:
+    became: str | None = store.run(finish, Finish(claimed.run, outcome))
+    return became
+
+
+def stop(store: Store, *job_ids: str, **selection: str) -> Cancelled:
+    done: Cancelled = store.run(cancel, Cancel(job_ids, **selection))
+    return done
+
+
+def tick(store: Store, ms: int = 0, most: int = 200) -> int | None:
+    """Time passes, and the due timer looks: the next instant at which something is due."""
+    store.now += ms
+    due: int | None = store.run(promote, Promote(most))
+    return due
+
+
+def states(store: Store, *job_ids: str) -> list[str]:
+    return [store.job(job_id)["state"] for job_id in job_ids]
+
+
+def runs(store: Store, job_id: str) -> list[dict[str, Any]]:
+    return store.rows("SELECT * FROM job_runs WHERE job_id = ? ORDER BY run_id", job_id)
+
+
+def told(store: Store, job_id: str) -> list[str]:
+    """The job's events by type, in order."""
+    return [event["event_type"] for event in store.events() if event["job_id"] == job_id]
+
+
+def make(store: Store, wanted: str, **spec: Any) -> Running:
+    """A job in that state, by the shortest way there, and its run (one nobody knows when it never ran)."""
+    if wanted == state.RUNNING:
+        return begin(store, **spec).run
+    if wanted in (state.DONE, state.FAILED):
+        claimed = begin(store, **spec)
+        end(store, claimed, GOOD if wanted == state.DONE else HOPELESS)
+        return claimed.run
+    return Running(_waiting(store, wanted, spec), "00000000-0000-7000-8000-000000000000", 1, store.now)
+
+
+def _waiting(store: Store, wanted: str, spec: dict[str, Any]) -> str:
+    if wanted == state.QUEUED:
+        return put(store, **spec).job_id
+    if wanted == state.SUPERSEDED:
+        older = put(store, subject_key="made::superseded", **spec)
+        newer = put(store, subject_key="made::superseded", **spec)
+        stop(store, newer.job_id)
+        return older.job_id
+    limit = {state.SKIPPED_TTL: {"ttl_ms": 10}, state.SKIPPED_DEADLINE: {"deadline": store.now + 10}}
+    scheduled = {} if wanted in limit else {"schedule": LATER}
+    job_id = put(store, **limit.get(wanted, {}), **scheduled, **spec).job_id
+    if wanted == state.CANCELLED:
+        stop(store, job_id)
+    elif wanted in limit:
+        tick(store, 10)
+    return job_id

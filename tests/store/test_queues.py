@@ -1,0 +1,91 @@
+"""queue.configure, pause and resume: durable, over the config, told to the stream."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.writes.queues import Configure, Configured, Pause, Paused, Resume, configure, pause, resume
+from tests.builders import NOW, Store
+from tests.store.steps import begin, claimed_ids, claims, put
+
+
+def test_configure_changes_only_what_it_names(store: Store) -> None:
+    assert store.run(configure, Configure("q", slots=1)) == Configured("q", 1, "finish", 100_000)
+    assert store.run(configure, Configure("q", max_queued=5)) == Configured("q", 1, "finish", 5)
+    assert store.run(configure, Configure("q", on_running="cancel")) == Configured("q", 1, "cancel", 5)
+    kinds = [event["event_type"] for event in store.events()]
+    assert kinds == ["queue.configured"] * 3
+    assert store.events()[-1]["queue"] == "q"
+
+
+def test_what_was_configured_wins_over_the_config_file_also_after_a_restart(tmp_path: Path) -> None:
+    path, rules = tmp_path / "meta.db", {"q": QueueRules(slots=5, on_running="cancel")}
+    before = Store(path, slots=9, queues=rules)
+    before.run(configure, Configure("q", slots=0))
+    before.close()
+    after = Store(path, slots=9, queues=rules)
+    assert after.run(configure, Configure("q")) == Configured("q", 0, "cancel", 100_000)
+    put(after, queue="q")
+    assert claims(after) == []
+    after.close()
+
+
+def test_a_pause_survives_a_restart(tmp_path: Path) -> None:
+    before = Store(tmp_path / "meta.db")
+    ack = put(before)
+    before.run(pause, Pause())
+    before.close()
+    after = Store(tmp_path / "meta.db")
+    assert claims(after) == []
+    after.run(resume, Resume())
+    assert claimed_ids(after) == [ack.job_id]
+    after.close()
+
+
+def test_pausing_tells_until_when(store: Store) -> None:
+    assert store.run(pause, Pause("q", 50)) == Paused("q", True, NOW + 50)
+    event = store.events()[-1]
+    assert (event["event_type"], event["queue"], event["job_id"]) == ("queue.paused", "q", None)
+    assert msgspec.json.decode(event["payload"]) == {"queue": "q", "paused": True, "resume_at": NOW + 50}
+
+
+def test_pausing_again_keeps_since_when_and_renews_until_when(store: Store) -> None:
+    store.run(pause, Pause("q", 50))
+    store.now += 10
+    assert store.run(pause, Pause("q")) == Paused("q", True, None)
+    (row,) = store.rows("SELECT * FROM queues")
+    assert (row["paused_at"], row["resume_at"]) == (NOW, None)
+
+
+@pytest.mark.parametrize("queue", ["q", None])
+def test_resuming_what_is_not_paused_says_nothing_to_the_stream(store: Store, queue: str | None) -> None:
+    assert store.run(resume, Resume(queue)) == Paused(queue, False)
+    assert store.events() == []
+
+
+def test_one_queue_and_all_queues_are_paused_apart(store: Store) -> None:
+    ack = put(store)
+    store.run(pause, Pause())
+    store.run(pause, Pause("default"))
+    store.run(resume, Resume())
+    assert claims(store) == []
+    store.run(resume, Resume("default"))
+    assert claimed_ids(store) == [ack.job_id]
+
+
+def test_a_pause_lets_what_runs_go_on_and_jobs_arrive(store: Store) -> None:
+    claimed = begin(store)
+    store.run(pause, Pause("default"))
+    assert put(store).state == "QUEUED"
+    assert store.job(claimed.run.job_id)["state"] == "RUNNING"
+    assert store.committed is not None
+    assert store.committed.stops == []
+
+
+def test_a_configured_limit_holds_at_once(store: Store) -> None:
+    store.run(configure, Configure("one", slots=2))
+    for _ in range(3):
+        put(store, queue="one")
+    assert len(claims(store)) == 2

@@ -1,0 +1,70 @@
+"""What a run says on its way: progress on the job, lines in the stream, and nothing once it is not its run any more."""
+
+import msgspec
+import pytest
+
+from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.writes.lifecycle import started, stopping
+from semantica_daemon.store.writes.report import Line, Progress, Report, report, unresponsive
+from tests.builders import Store
+from tests.store.steps import BAD, begin, claims, end, tick, told
+
+
+def test_progress_is_kept_on_the_job_and_told(store: Store) -> None:
+    claimed = begin(store)
+    store.run(report, Report(claimed.run, progress=Progress(12.5, "parse", 1, 8, "reading")))
+    job = store.job(claimed.run.job_id)
+    said = {name: job[f"progress_{name}"] for name in Progress.__struct_fields__}
+    expected = {"percent": 12.5, "phase": "parse", "items_completed": 1, "items_total": 8, "message": "reading"}
+    assert said == expected
+    event = store.events()[-1]
+    assert (event["event_type"], event["message"]) == ("job.progress", "reading")
+    assert msgspec.json.decode(event["payload"]) == expected
+
+
+def test_progress_changes_only_what_it_names(store: Store) -> None:
+    claimed = begin(store)
+    store.run(report, Report(claimed.run, progress=Progress(percent=10, phase="a")))
+    store.run(report, Report(claimed.run, progress=Progress(percent=20)))
+    job = store.job(claimed.run.job_id)
+    assert (job["progress_percent"], job["progress_phase"]) == (20, "a")
+
+
+def test_lines_are_told_in_order_with_their_level(store: Store) -> None:
+    claimed = begin(store)
+    lines = (Line("one"), Line("two", "warn", {"n": 2}))
+    store.run(report, Report(claimed.run, lines, Progress(percent=1)))
+    told_now = [(event["event_type"], event["message"], event["level"]) for event in store.events()[2:]]
+    assert told_now == [("job.log", "one", "info"), ("job.log", "two", "warn"), ("job.progress", "", "info")]
+
+
+def test_a_run_that_does_not_stop_is_named_and_keeps_running(store: Store) -> None:
+    claimed = begin(store)
+    store.run(unresponsive, claimed.run)
+    assert told(store, claimed.run.job_id)[-1] == "job.unresponsive"
+    assert store.events()[-1]["level"] == "warn"
+    assert store.job(claimed.run.job_id)["state"] == "RUNNING"
+
+
+def say_everything(store: Store, claimed: Claim) -> None:
+    store.run(report, Report(claimed.run, (Line("late"),), Progress(percent=99)))
+    store.run(unresponsive, claimed.run)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_old_run_is_not_heard(store: Store, again: bool) -> None:
+    first = begin(store, max_attempts=2)
+    end(store, first, BAD)
+    if again:
+        tick(store, 2000)
+        assert len(claims(store)) == 1
+    before = (store.job(first.run.job_id), store.events())
+    say_everything(store, first)
+    assert (store.job(first.run.job_id), store.events()) == before
+
+
+def test_the_daemon_s_own_events_belong_to_no_job(store: Store) -> None:
+    store.run(started, "1.2.3")
+    store.run(stopping, "SIGTERM")
+    found = [(event["event_type"], event["job_id"], event["job_sequence"]) for event in store.events()]
+    assert found == [("daemon.started", None, None), ("daemon.stopping", None, None)]

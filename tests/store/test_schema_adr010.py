@@ -1,0 +1,93 @@
+"""The migrated schema against ADR-010: column by column, CHECK by CHECK, index by index, phase by phase."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from semantica_daemon.store.migrate import folder
+from tests.store import adr010
+from tests.store.schema import columns, definitions, index_columns, indexes, migrated
+
+
+@pytest.fixture(scope="module")
+def adr() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    connection.execute(adr010.JOBS)
+    connection.execute(adr010.JOB_CONDITIONS)
+    for name, (table, over) in adr010.INDEXES.items():
+        connection.execute(f"CREATE INDEX {name} ON {table} ({over})")
+    return connection
+
+
+@pytest.fixture(scope="module")
+def whole() -> sqlite3.Connection:
+    return migrated()
+
+
+def phase(number: int, home: Path) -> sqlite3.Connection:
+    """As a daemon of that phase would have left it."""
+    for name in adr010.FILES[:number]:
+        shutil.copy(folder() / f"{name}.sql", home)
+    return migrated(source=home)
+
+
+ADR_COLUMNS = [name for names in adr010.PHASES.values() for name in names.split()]
+
+
+def test_the_copy_of_the_adr_is_whole(adr: sqlite3.Connection) -> None:
+    assert sorted(columns(adr, "jobs")) == sorted(ADR_COLUMNS)
+    assert len(ADR_COLUMNS) == 32
+
+
+@pytest.mark.parametrize("name", ADR_COLUMNS)
+def test_a_column_of_jobs_is_as_written(adr: sqlite3.Connection, whole: sqlite3.Connection, name: str) -> None:
+    assert columns(whole, "jobs")[name] == columns(adr, "jobs")[name]
+    assert definitions(whole, "jobs")[name] == definitions(adr, "jobs")[name]
+
+
+def test_job_conditions_is_as_written(adr: sqlite3.Connection, whole: sqlite3.Connection) -> None:
+    assert columns(whole, "job_conditions") == columns(adr, "job_conditions")
+    pragma = "PRAGMA foreign_key_list(job_conditions)"
+    assert whole.execute(pragma).fetchall() == adr.execute(pragma).fetchall()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_phase_has_its_columns_and_no_others(tmp_path: Path, number: int) -> None:
+    found = phase(number, tmp_path)
+    expected = {name for upto in range(1, number + 1) for name in adr010.PHASES[upto].split()}
+    assert set(columns(found, "jobs")) == expected
+    conditions = found.execute("SELECT 1 FROM sqlite_master WHERE name = 'job_conditions'").fetchone()
+    assert (conditions is not None) == (number >= 3)
+
+
+def test_after_the_four_phases_the_schema_is_the_adr_s(tmp_path: Path, adr: sqlite3.Connection) -> None:
+    found = phase(4, tmp_path)
+    assert columns(found, "jobs") == columns(adr, "jobs")
+    assert definitions(found, "jobs") == definitions(adr, "jobs")
+    assert indexes(found) == set(adr010.INDEXES) == indexes(adr)
+    for name in adr010.INDEXES:
+        assert index_columns(found, name) == index_columns(adr, name)
+    tables = {row[0] for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert tables == {"jobs", "job_conditions", "schema_version"}
+
+
+@pytest.mark.parametrize("name", [name for name in adr010.INDEXES if name != "idx_jobs_pop"])
+def test_an_index_is_there_by_name_with_its_columns(
+    adr: sqlite3.Connection, whole: sqlite3.Connection, name: str
+) -> None:
+    assert index_columns(whole, name) == index_columns(adr, name)
+
+
+def test_the_pop_index_gained_the_position_and_lost_the_history(whole: sqlite3.Connection) -> None:
+    assert index_columns(whole, "idx_jobs_pop") == "queue, priority DESC, position, created_at, id"
+    (sql,) = whole.execute("SELECT sql FROM sqlite_master WHERE name = 'idx_jobs_pop'").fetchone()
+    assert "WHERE state = 'QUEUED' AND execution_mode IS NOT NULL" in " ".join(sql.split())
+
+
+def test_what_came_after_the_adr_only_adds(adr: sqlite3.Connection, whole: sqlite3.Connection) -> None:
+    """A row written by a daemon of phase 4 is still a row: every new column is nullable or has a default."""
+    added = columns(whole, "jobs").keys() - columns(adr, "jobs").keys()
+    found = [columns(whole, "jobs")[name] for name in added]
+    assert [name for name, _, not_null, default, _ in found if not_null and default is None] == []

@@ -1,0 +1,152 @@
+"""Every transition of the table, and the refusal of every other: each change, tried from each of the nine states."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from semantica_daemon.model import state
+from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.store import transition
+from semantica_daemon.store.transition import NewJob, Running
+from semantica_daemon.store.tx import Tx
+from tests.builders import Store
+from tests.store.invariants import STATE_AFTER
+from tests.store.steps import BAD, GOOD, begin, end, make, put
+
+Change = Callable[[Tx, Running], Any]
+
+OUTCOME_OF_END = {state.FAILED: BAD}
+RUN_ENDS = (state.DONE, state.FAILED, state.CANCELLED, state.SUPERSEDED)
+
+
+def ending(to: str) -> Change:
+    outcome = OUTCOME_OF_END.get(to, Outcome())
+    status = to if to in RUN_ENDS else "FAILED"
+    return lambda tx, run: transition.end(tx, run, to, status, outcome)
+
+
+def ending_waiting(origin: str, to: str) -> Change:
+    by = "winner" if to == state.SUPERSEDED else None
+    return lambda tx, run: transition.end_waiting(tx, run.job_id, origin, to, by)
+
+
+# name: (the change, the states it may start from, the state it leads to)
+CHANGES: dict[str, tuple[Change, set[str], str]] = {
+    "start": (lambda tx, run: transition.start(tx, run.job_id), {state.QUEUED}, state.RUNNING),
+    "promote": (lambda tx, run: transition.promote(tx, run.job_id), {state.SCHEDULED}, state.QUEUED),
+    "retry": (lambda tx, run: transition.retry(tx, run, tx.now + 5, BAD), {state.RUNNING}, state.SCHEDULED),
+    "put_back": (lambda tx, run: transition.put_back(tx, run, BAD), {state.RUNNING}, state.QUEUED),
+}
+for to in state.STATES:
+    CHANGES[f"end {to}"] = (ending(to), {state.RUNNING} if to in RUN_ENDS else set(), to)
+    for origin in state.STATES:
+        allowed = origin in (state.QUEUED, state.SCHEDULED) and to in state.TERMINAL
+        may_start = {origin} if allowed and to in state.TRANSITIONS[origin] else set()
+        CHANGES[f"end_waiting {origin} as {to}"] = (ending_waiting(origin, to), may_start, to)
+
+PAIRS = [(name, current) for name in CHANGES for current in state.STATES]
+ALLOWED = [(name, current) for name, current in PAIRS if current in CHANGES[name][1]]
+REFUSED: dict[str, list[str]] = {}
+for name, current in PAIRS:
+    if (name, current) not in ALLOWED:
+        REFUSED.setdefault(current, []).append(name)
+
+
+def everything(store: Store) -> list[Any]:
+    tables = ("jobs", "job_runs", "job_events", "lanes", "queue_counts")
+    return [store.rows(f"SELECT * FROM {table}") for table in tables]
+
+
+def attempt(store: Store, change: Change, run: Running) -> Any:
+    """What the change answers; a verb that raises has been rolled back and answers None."""
+    try:
+        return store.run(change, run)
+    except Exception:
+        return None
+
+
+def made(store: Store, current: str) -> Running:
+    """For a job interrupted by a newer one, SUPERSEDED needs the winner's name."""
+    run = make(store, current, max_attempts=3)
+    if current == state.RUNNING:
+        store.connection.execute("UPDATE jobs SET superseded_by = 'winner' WHERE id = ?", (run.job_id,))
+    return run
+
+
+@pytest.mark.parametrize(("name", "current"), ALLOWED)
+def test_an_allowed_change_is_made_and_told_once(store: Store, name: str, current: str) -> None:
+    change, _, to = CHANGES[name]
+    run = made(store, current)
+    before = len(store.events())
+    assert attempt(store, change, run)
+    job = store.job(run.job_id)
+    assert job["state"] == to
+    assert to in state.TRANSITIONS[current]
+    (event,) = store.events()[before:]
+    assert STATE_AFTER[event["event_type"]] == to
+
+
+@pytest.mark.parametrize("current", REFUSED)
+def test_every_other_change_is_refused_and_nothing_is_changed(store: Store, current: str) -> None:
+    run = made(store, current)
+    before = everything(store)
+    for name in REFUSED[current]:
+        assert not attempt(store, CHANGES[name][0], run), name
+        assert everything(store) == before, name
+
+
+def test_the_changes_make_up_the_whole_table_of_this_version() -> None:
+    """QUEUED → SCHEDULED is for jobs that are held or wait for idle: a later version."""
+    reached = {(current, CHANGES[name][2]) for name, current in ALLOWED}
+    table = {(origin, to) for origin, targets in state.TRANSITIONS.items() for to in targets if origin != state.NEW}
+    assert reached == table - {(state.QUEUED, state.SCHEDULED)}
+
+
+@pytest.mark.parametrize("name", [name for name, current in ALLOWED if current == state.RUNNING])
+def test_a_running_job_changes_only_by_its_own_run(store: Store, name: str) -> None:
+    run = made(store, state.RUNNING)
+    before = everything(store)
+    other = msgspec.structs.replace(run, run_id="00000000-0000-7000-8000-000000000000")
+    assert not attempt(store, CHANGES[name][0], other)
+    assert everything(store) == before
+
+
+def new_job(tx: Tx, to: str) -> NewJob:
+    times = {"created_at": tx.now, "updated_at": tx.now, "queued_at": tx.now}
+    finished = {"finished_at": tx.now if to in state.TERMINAL else None, "superseded_by": "winner"}
+    blank = dict.fromkeys(NewJob.__struct_fields__)
+    given = {"id": f"new {to}", "queue": "default", "job_type": "t", "subject_key": "", "generation": 0, "priority": 0}
+    rules = {"max_attempts": 0, "backoff_factor": 2.0, "backoff_base_ms": 1000, "on_interrupt": "fail"}
+    lane = {"supersede": "lane", "on_running": "finish", "max_interrupts": 3, "position": 100, "event_count": 1}
+    rest = {"schedule_type": "IMMEDIATE", "payload": "{}", "state": to, "execution_mode": "IN_PROCESS"}
+    return NewJob(**{**blank, **given, **times, **finished, **rules, **lane, **rest})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("to", state.STATES)
+def test_a_new_job_begins_in_one_of_three_states(store: Store, to: str) -> None:
+    def insert(tx: Tx, _: Running) -> bool:
+        transition.insert(tx, new_job(tx, to))
+        return True
+
+    before = everything(store)
+    allowed = to in state.TRANSITIONS[state.NEW]
+    nobody = Running("", "", 0, 0)
+    assert bool(attempt(store, insert, nobody)) == allowed
+    assert (everything(store) == before) != allowed
+
+
+def test_a_change_of_a_job_nobody_knows_does_nothing(store: Store) -> None:
+    put(store)
+    before = everything(store)
+    nobody = Running("nobody", "no run", 1, store.now)
+    assert not any(attempt(store, change, nobody) for change, _, _ in CHANGES.values())
+    assert everything(store) == before
+
+
+def test_a_run_ends_with_its_job_in_one_commit(store: Store) -> None:
+    claimed = begin(store)
+    end(store, claimed, GOOD)
+    (row,) = store.rows("SELECT j.finished_at = r.finished_at AS same FROM jobs j JOIN job_runs r ON r.job_id = j.id")
+    assert row == {"same": 1}
