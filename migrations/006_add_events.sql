@@ -10,7 +10,7 @@ CREATE TABLE job_events (
   job_sequence INTEGER,
   timestamp_at INTEGER NOT NULL,
   event_type TEXT NOT NULL,
-  level TEXT NOT NULL CHECK (level IN ('debug', 'info', 'warn', 'error')),
+  level TEXT NOT NULL CHECK (level = 'info' OR level = 'warn' OR level = 'error' OR level = 'debug'),
   subsystem TEXT NOT NULL,
   message TEXT NOT NULL,
   correlation_id TEXT,

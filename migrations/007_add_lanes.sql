@@ -5,15 +5,14 @@ CREATE TABLE lanes (
   job_type TEXT NOT NULL,
   generation INTEGER NOT NULL,
   job_id TEXT NOT NULL,
-  ended TEXT CHECK (ended IN (
-    'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'
-  )),
+  ended TEXT CHECK (ended IS NULL OR NOT (ended = 'QUEUED' OR ended = 'SCHEDULED' OR ended = 'RUNNING')),
   numbered_by TEXT NOT NULL CHECK (numbered_by IN ('server', 'client')),
   interrupts INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (subject_key, job_type)
 ) WITHOUT ROWID;
 
-ALTER TABLE jobs ADD COLUMN supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supersede IN ('lane', 'subject', 'none'));
+ALTER TABLE jobs ADD COLUMN supersede TEXT NOT NULL DEFAULT 'lane'
+  CHECK (supersede = 'lane' OR supersede = 'subject' OR supersede = 'none');
 ALTER TABLE jobs ADD COLUMN on_running TEXT NOT NULL DEFAULT 'finish' CHECK (on_running IN ('finish', 'cancel'));
 ALTER TABLE jobs ADD COLUMN max_interrupts INTEGER NOT NULL DEFAULT 3;
 ALTER TABLE jobs ADD COLUMN stale INTEGER NOT NULL DEFAULT 0 CHECK (stale IN (0, 1));

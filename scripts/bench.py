@@ -12,12 +12,13 @@ from benchmarks import resting, results
 from benchmarks.figures import TAKEN, Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
-from benchmarks.processes import Clients, Daemon, echo_server
+from benchmarks.processes import Clients, Daemon, echo_server, other_work
 from benchmarks.results import Figure, Result, Target
 
 EPILOG = """\
 Each figure is taken in turns (floor, daemon, floor, daemon …). "beside" is the floor, or with --history the same
-daemon on an empty table; "ratio" is the median of the ratios of neighbours, "spread" the smallest and the largest.
+daemon on an empty table; "ratio" is the ratio of the medians, "spread" the smallest and largest of neighbouring samples.
+A spread that reaches over the target means: not decided, measure again on a quieter machine.
 
 The floors: plain sqlite3 executing the daemon's own statements on the same schema, 100 rows a transaction or one, on
 rows made beforehand; and an asyncio server that echoes lines on a Unix socket. A no-op's life on the floor is insert,
@@ -54,11 +55,21 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
+def say_if_busy() -> None:
+    """Figures taken beside other work are not worth much; nobody should have to guess why."""
+    others = other_work()
+    if others > 0.1:
+        say(f"warning: other processes take {others:.0%} of a core; what follows will be too low and uneven")
+
+
 class Bench:
     """One run: `empty` is always there, `full` only with --history."""
 
-    def __init__(self, options: argparse.Namespace, stand: Stand, empty: Daemon, full: Daemon | None) -> None:
+    def __init__(
+        self, options: argparse.Namespace, folder: Path, stand: Stand, empty: Daemon, full: Daemon | None
+    ) -> None:
         self._options = options
+        self._folder = folder
         self._stand = stand
         self._empty = empty
         self._full = full
@@ -66,12 +77,24 @@ class Bench:
 
     def results(self) -> Iterator[Result]:
         chosen = [taken for taken in TAKEN if taken.figure.name in self._options.only]
-        later = []
+        aged = []
         for taken in chosen:
+            say_if_busy()
             result, beside = self._in_turns(taken)
             yield result
-            later += [beside] if beside else []
-        yield from later
+            aged += [beside] if beside else []
+        yield from aged
+        yield from self._resting()
+
+    def _resting(self) -> Iterator[Result]:
+        """Those that need a daemon of their own come last; restarts are of the full table when there is one."""
+        only, quick = self._options.only, self._options.quick
+        if "restart" in only:
+            yield from resting.restart(self._full or self._empty, self._stand, self._repeats, say)
+        if "idle" in only:
+            yield from resting.idle(self._folder / "i", 1 if quick else self._repeats, say)
+        if "memory" in only:
+            yield from resting.memory(self._folder / "m", self._stand, 30_000 if quick else 100_000, say)
 
     def _in_turns(self, taken: Taken) -> tuple[Result, Result | None]:
         count = taken.quick if self._options.quick else taken.count
@@ -115,7 +138,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
         if options.history:
             fill(folder / "f", options.history, say)
             full = opened(stack, folder / "f")
-        yield Bench(options, stand, empty, full)
+        yield Bench(options, folder, stand, empty, full)
 
 
 def opened(stack: ExitStack, home: Path) -> Daemon:

@@ -6,12 +6,13 @@ import os
 import resource
 import signal
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -41,13 +42,13 @@ from semantica_daemon.rpc.server import Server
 from semantica_daemon.store.database import Committed, Database, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
-from semantica_daemon.store.writes.lifecycle import started, stopping
+from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
 from semantica_daemon.store.writes.recover import recover
 
 log = structlog.get_logger()
 
+# Past the grace period, for the ends of runs to be written.
 MARGIN_MS = 500
-"""Past the grace period, for the ends of runs to be written."""
 
 
 class Setting(Struct, frozen=True):
@@ -86,6 +87,10 @@ class Daemon:
         self._reason = reason
         self._stop.set()
 
+    @property
+    def left_behind(self) -> int:
+        return self._dispatcher.running
+
     async def until_stopped(self) -> None:
         await self._stop.wait()
 
@@ -100,17 +105,24 @@ class Daemon:
         self._server.hang_up()
 
     async def _end_runs(self) -> None:
-        await self.rooms.writer.run(stopping, self._reason)
+        """Never waits longer than grace and margin: what could not be written by then is a crash to the next start."""
+        writer = self.rooms.writer
+        writer.submit(stopping, self._reason, ours=True)
         self._dispatcher.stop_all()
-        idle = asyncio.create_task(self._dispatcher.until_idle())
-        now = asyncio.create_task(self._now.wait())
-        grace = (self._grace_ms + MARGIN_MS) / 1000
-        await asyncio.wait({idle, now}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
-        idle.cancel()
-        now.cancel()
-        for attempt in self._dispatcher.left():
+        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._grace_ms + MARGIN_MS)
+        left = self._dispatcher.left()
+        for attempt in left:
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
-            await self.rooms.writer.run(finish, Finish(attempt.claim.run, SHUT_DOWN))
+        ends = [writer.run(finish, Finish(attempt.claim.run, SHUT_DOWN)) for attempt in left]
+        await self._wait_for({asyncio.create_task(end) for end in [*ends, writer.run(nothing, None)]}, MARGIN_MS, True)
+
+    async def _wait_for(self, tasks: "set[asyncio.Task[Any]]", most_ms: int, even_now: bool = False) -> None:
+        """For all of the tasks, for a time, or until a second signal says now."""
+        gathered = asyncio.ensure_future(asyncio.gather(*tasks))
+        now = asyncio.create_task(asyncio.Event().wait() if even_now else self._now.wait())
+        await asyncio.wait({gathered, now}, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        gathered.cancel()
+        now.cancel()
 
 
 @asynccontextmanager
@@ -230,6 +242,10 @@ async def serve(setting: Setting) -> None:
             loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
         log.info("ready", version=VERSION, socket=str(setting.paths.socket), slots=setting.config.slots)
         await daemon.until_stopped()
+    if daemon.left_behind:
+        log.info("stopped", left_behind=daemon.left_behind)
+        sys.stderr.flush()
+        os._exit(0)  # a handler that will not end would keep the loop, and so the process, for ever
 
 
 def main(config_path: Path | None = None) -> int:

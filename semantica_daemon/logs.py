@@ -15,7 +15,8 @@ LOGGED_AT = {"debug": "debug", "info": "debug", "warn": "warning", "error": "war
 
 def configure(level: str, form: str) -> None:
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer()
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    renderer: Any = plain if pretty else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -84,6 +84,20 @@ class Clients:
         return taken
 
 
+def other_work(over_s: float = 0.5) -> float:
+    """How many cores are busy while we are not; 0 where /proc does not say."""
+    with suppress(OSError):
+        before = _busy_s()
+        time.sleep(over_s)
+        return (_busy_s() - before) / over_s
+    return 0.0
+
+
+def _busy_s() -> float:
+    user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def echo_server(path: Path) -> Iterator[Path]:
     process = subprocess.Popen(

@@ -28,7 +28,7 @@ class Target(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """Medians; `ratio` is the median of the ratios of samples that were taken one right after the other."""
+    """Medians, and the ratio of the medians; `ratios` are those of samples taken one right after the other."""
 
     name: str
     what: str
@@ -57,7 +57,9 @@ class Figure(Struct, frozen=True):
         if inverse:
             ratios = [1 / ratio for ratio in ratios]
         measured = statistics.median(samples)
-        ratio = statistics.median(ratios) if ratios else None
+        ratio = measured / statistics.median(beside) if beside else None
+        if ratio is not None and inverse:
+            ratio = 1 / ratio
         judged = ratio if self.target.times and ratio is not None else measured
         return Result(
             name=self.name,

@@ -18,6 +18,7 @@ from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, Committed, Database, Verb
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.claim import claim
+from semantica_daemon.store.writes.lifecycle import nothing
 
 log = structlog.get_logger()
 
@@ -151,7 +152,7 @@ class Writer:
 
     def _sync(self) -> None:
         self._sync_timer = None
-        self.submit(_nothing, None, durable=True, ours=True)
+        self.submit(nothing, None, durable=True, ours=True)
 
     def _lost(self, batch: list[Entry], refused: Refusal) -> None:
         """Nothing of the batch holds (or, at the worst, nobody knows): callers are told, our own commands stay."""
@@ -174,10 +175,6 @@ def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:
         reply.set_exception(result)
     else:
         reply.set_result(result)
-
-
-def _nothing(tx: Tx, request: None) -> None:
-    """A command that only wants the commit."""
 
 
 def _claim_nothing(tx: Tx) -> list[Any]:

@@ -43,6 +43,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._framing = Framing()
         self._chunk = memoryview(bytearray(CHUNK))
         self._transport: asyncio.Transport | None = None
+        self._outgoing: list[bytes] = []
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._by_id: dict[bytes, asyncio.Task[None]] = {}
@@ -241,13 +242,22 @@ class Connection(asyncio.BufferedProtocol, Session):
             self._send(b"[" + b",".join(batch.answers) + b"]")
 
     def _send(self, message: bytes) -> None:
-        if self._transport is not None and not self._closing:
-            self._transport.write(self._framing.wrap(message))
+        """Gathered until the loop turns: a batch of answers is one write, not one each."""
+        if self._closing:
+            return
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outgoing.append(self._framing.wrap(message))
+
+    def _flush(self) -> None:
+        gathered, self._outgoing = self._outgoing, []
+        if self._transport is not None and gathered:
+            self._transport.write(b"".join(gathered))
 
     async def notify(self, method: str, params: Any) -> None:
         """Waits while the client does not read: a subscriber costs its own delay and one message."""
-        await self._writable.wait()
         self._send(protocol.notification(method, params))
+        self._flush()
         await self._writable.wait()
 
     def cancel_request(self, request_id: Any) -> None:
@@ -268,7 +278,8 @@ class Connection(asyncio.BufferedProtocol, Session):
     # Ends
 
     def close(self) -> None:
-        """After what is already written."""
+        """After what was already said."""
+        self._flush()
         self._closing = True
         if self._transport is not None:
             self._transport.close()

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +27,9 @@ WHERE state = 'QUEUED' AND execution_mode IS NOT NULL
 """
 EPOCH = "SELECT value FROM facts WHERE name = 'epoch'"
 NOTE_SYNC = "INSERT OR REPLACE INTO facts (name, value) VALUES ('synced_at', :now)"
+
+ALONE = ((), ("ROLLBACK", "BEGIN IMMEDIATE"), ())
+AMONG_OTHERS = (("SAVEPOINT verb",), ("ROLLBACK TO verb",), ("RELEASE verb",))
 
 Verb = Callable[[Tx, Any], Any]
 
@@ -86,7 +90,7 @@ class Database:
         self._begin(sync)
         tx = Tx(self._connection, now, self._counts, self._position, self._ids)
         try:
-            results = [self._run(tx, command) for command in commands]
+            results = [self._run(tx, command, len(commands) == 1) for command in commands]
             closed = closing(tx)
             if sync:
                 failpoints.hit("during_sync")
@@ -103,7 +107,9 @@ class Database:
         return Committed(results, events, tx.stops, tx.due, closed, sync)
 
     def close(self) -> None:
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """With a checkpoint, so that the next start reads no log; if another process is in the way, without."""
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
     def _load(self) -> None:
@@ -124,19 +130,24 @@ class Database:
         except sqlite3.Error as error:
             raise refusal(error) from error
 
-    def _run(self, tx: Tx, command: Command) -> Any:
-        """A verb that fails is rolled back alone; if that took the transaction with it, the batch is lost."""
+    def _run(self, tx: Tx, command: Command, alone: bool) -> Any:
+        """A verb that fails is rolled back alone; if that took the transaction with it, the batch is lost. A command
+        that is alone in its batch needs no savepoint: the transaction itself can be begun again."""
         mark = tx.mark()
-        tx.execute("SAVEPOINT verb")
+        begin, undo, keep = ALONE if alone else AMONG_OTHERS
+        for statement in begin:
+            tx.execute(statement)
         try:
             result = command.verb(tx, command.request)
         except Exception as error:
-            if not self._connection.in_transaction:
+            if not self._connection.in_transaction or _not_the_verbs_fault(error):
                 raise
-            tx.execute("ROLLBACK TO verb")
+            for statement in undo:
+                tx.execute(statement)
             tx.back_to(mark)
             result = error
-        tx.execute("RELEASE verb")
+        for statement in keep:
+            tx.execute(statement)
         return result
 
     def _commit(self) -> None:
@@ -159,6 +170,13 @@ class Database:
             self._load()
         except sqlite3.Error as error:
             raise refusal(error) from error
+
+
+def _not_the_verbs_fault(error: Exception) -> bool:
+    """The disk, the memory or another process: the whole batch is lost, even where SQLite kept it open."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CORRUPT,
+    )  # fmt: skip
 
 
 def refusal(error: sqlite3.Error) -> Refusal:

@@ -27,8 +27,9 @@ _TEXTS = ("env_vars", "payload", "result_summary")
 COLUMNS = _SAME + _SHAPED + _TEXTS
 
 JOB_COLUMNS = ", ".join(COLUMNS)
-_CUT = [f"CASE WHEN length({name}) <= {SHORT} THEN {name} END AS {name}" for name in ("payload", "result_summary")]
-_IS_CUT = f"length(payload) > {SHORT} OR coalesce(length(result_summary), 0) > {SHORT} AS truncated"
+_LONG = {name: f"coalesce(length(CAST({name} AS BLOB)), 0) > {SHORT}" for name in ("payload", "result_summary")}
+_CUT = [f"CASE WHEN {long} THEN NULL ELSE {name} END AS {name}" for name, long in _LONG.items()]
+_IS_CUT = f"{' OR '.join(_LONG.values())} AS truncated"
 LISTED_COLUMNS = ", ".join([*_SAME, *_SHAPED, "env_vars", *_CUT, _IS_CUT])
 
 _runs = msgspec.json.Decoder(list[RunView])

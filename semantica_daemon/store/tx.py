@@ -91,6 +91,7 @@ class Tx:
         events, moves, stops, self.due = mark
         for queue, column, delta in self._moves[moves:]:
             self.counts.add((queue, column, -delta))
+        self.counts.load_rules(self.connection)
         del self._events[events:], self._moves[moves:], self.stops[stops:]
 
     def flush(self, sequence: int) -> list[Recorded]:

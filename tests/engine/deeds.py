@@ -241,7 +241,7 @@ async def give_async(ctx: Context, payload: dict[str, Any]) -> Any:
 
 async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
     """Tells as progress the longest, in ms, that the loop has let it wait beyond what it asked for."""
-    worst = 0
+    worst = -1
     while not ctx.cancelled:
         before = time.monotonic()
         await asyncio.sleep(0.005)

@@ -165,20 +165,17 @@ async def test_a_job_whose_handler_is_gone_after_a_restart_fails_and_says_so(hom
         ("bad_shop", "package.module:function"),
         ("", "package.module:function"),
         ("bad_shop:word", "not callable"),
-        ("bad_shop:alone", "takes 1 arguments"),
+        ("bad_shop:alone", "(ctx, payload)"),
         ("bad_shop:lost", "Missing"),
         ("broken_shop:f", "SyntaxError"),
         ("builtins:dict", "BAD"),
     ],
 )
-async def test_a_handler_that_cannot_be_used_refuses_the_start_by_its_name(
-    home: Path, folder: Path, target: str, word: str
-) -> None:
+def test_a_handler_that_cannot_be_used_refuses_the_start_by_its_name(folder: Path, target: str, word: str) -> None:
     (folder / "bad_shop.py").write_text(MODULE)
     (folder / "broken_shop.py").write_text("def f(:")
     with pytest.raises(StartRefused) as refused:
-        async with daemon(home, None, config_of(folder, BAD=target)):
-            pass
+        handlers.load({"BAD": target}, [str(folder)])
     assert refused.value.exit_code == 78
     assert "BAD" in str(refused.value)
     assert word in str(refused.value)

@@ -8,6 +8,7 @@ import contextlib
 import json
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -86,8 +87,8 @@ class Wire:
 
 
 async def exchange(path: Path, data: bytes, half_close: bool = True) -> bytes:
-    """All bytes in, all bytes out until the daemon closes; from a thread, since a refused write must not lose the
-    refusal that was sent before it."""
+    """All bytes in and, at the same time, all bytes out until the daemon closes; from threads, since a refused write
+    must not lose the refusal that was sent before it."""
     return await asyncio.to_thread(_exchange, path, data, half_close)
 
 
@@ -95,11 +96,19 @@ def _exchange(path: Path, data: bytes, half_close: bool) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(path))
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(data)
-            if half_close:
-                connection.shutdown(socket.SHUT_WR)
-        return _to_the_end(connection)
+        sending = threading.Thread(target=_send_all, args=(connection, data, half_close))
+        sending.start()
+        try:
+            return _to_the_end(connection)
+        finally:
+            sending.join()
+
+
+def _send_all(connection: socket.socket, data: bytes, half_close: bool) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(data)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
 
 
 def _to_the_end(connection: socket.socket) -> bytes:

@@ -25,7 +25,7 @@ CREATE TABLE job_events (
   job_sequence INTEGER,
   timestamp_at INTEGER NOT NULL,
   event_type TEXT NOT NULL,
-  level TEXT NOT NULL CHECK (level IN ('debug', 'info', 'warn', 'error')),
+  level TEXT NOT NULL CHECK (level = 'info' OR level = 'warn' OR level = 'error' OR level = 'debug'),
   subsystem TEXT NOT NULL,
   message TEXT NOT NULL,
   correlation_id TEXT,
@@ -39,9 +39,10 @@ CREATE TABLE job_runs (
   run_id TEXT PRIMARY KEY,
   job_id TEXT NOT NULL,
   attempt INTEGER NOT NULL,
-  status TEXT NOT NULL DEFAULT 'RUNNING' CHECK (status IN (
-    'RUNNING', 'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'INTERRUPTED'
-  )),
+  status TEXT NOT NULL DEFAULT 'RUNNING' CHECK (
+    status = 'RUNNING' OR status = 'DONE' OR status = 'FAILED'
+    OR status = 'CANCELLED' OR status = 'SUPERSEDED' OR status = 'INTERRUPTED'
+  ),
   params_snapshot TEXT NOT NULL CHECK (json_valid(params_snapshot)),
   template_id TEXT,
   worker_id TEXT,
@@ -76,21 +77,19 @@ CREATE TABLE jobs (
   payload TEXT NOT NULL,
   log_path TEXT
 , trace_id TEXT, execution_mode TEXT CHECK(execution_mode IN ('IN_PROCESS', 'SUBPROCESS')), pid INTEGER, env_vars TEXT, attempts INTEGER DEFAULT 0, max_attempts INTEGER DEFAULT 0, backoff_factor REAL DEFAULT 2.0, deadline INTEGER, ttl_ms INTEGER, schedule_type TEXT CHECK(schedule_type IN ('IMMEDIATE', 'AT', 'AFTER', 'CONDITION')), scheduled_at INTEGER, schedule_delay_ms INTEGER, wait_for_idle INTEGER DEFAULT 0, require_charging INTEGER DEFAULT 0, wait_for_event TEXT, parent_job_id TEXT, chain_group_id TEXT, user_tag TEXT, result_summary TEXT, artifact_path TEXT, updated_at INTEGER, run_id TEXT, run_count INTEGER NOT NULL DEFAULT 0
-  CHECK ((finished_at IS NOT NULL) = (state IN (
-    'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'
-  )))
+  CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING'))
   CHECK (state <> 'RUNNING' OR (run_id IS NOT NULL AND started_at IS NOT NULL)), claim_attempts INTEGER NOT NULL DEFAULT 0, backoff_base_ms INTEGER NOT NULL DEFAULT 1000, timeout_ms INTEGER, grace_ms INTEGER, on_interrupt TEXT NOT NULL DEFAULT 'fail' CHECK (on_interrupt IN ('fail', 'requeue')), cancel_requested_at INTEGER, stop_state TEXT CHECK (
   stop_state IS NULL OR (stop_state IN ('CANCELLED', 'SUPERSEDED') AND cancel_requested_at IS NOT NULL)
-), exit_code INTEGER, error_code TEXT, error_class TEXT CHECK (error_class IN ('transient', 'permanent', 'infra')), error_message TEXT, error_details TEXT CHECK (error_details IS NULL OR json_valid(error_details)), progress_percent REAL, progress_phase TEXT, progress_items_completed INTEGER, progress_items_total INTEGER, progress_message TEXT, event_count INTEGER NOT NULL DEFAULT 0, supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supersede IN ('lane', 'subject', 'none')), on_running TEXT NOT NULL DEFAULT 'finish' CHECK (on_running IN ('finish', 'cancel')), max_interrupts INTEGER NOT NULL DEFAULT 3, stale INTEGER NOT NULL DEFAULT 0 CHECK (stale IN (0, 1)), superseded_by TEXT, retry_of TEXT CHECK (state <> 'SUPERSEDED' OR superseded_by IS NOT NULL), position INTEGER NOT NULL DEFAULT 0, queued_at INTEGER, expires_at INTEGER CHECK (state <> 'QUEUED' OR queued_at IS NOT NULL), idempotency_key TEXT, spec_hash TEXT);
+), exit_code INTEGER, error_code TEXT, error_class TEXT
+  CHECK (error_class IS NULL OR error_class = 'transient' OR error_class = 'permanent' OR error_class = 'infra'), error_message TEXT, error_details TEXT CHECK (error_details IS NULL OR json_valid(error_details)), progress_percent REAL, progress_phase TEXT, progress_items_completed INTEGER, progress_items_total INTEGER, progress_message TEXT, event_count INTEGER NOT NULL DEFAULT 0, supersede TEXT NOT NULL DEFAULT 'lane'
+  CHECK (supersede = 'lane' OR supersede = 'subject' OR supersede = 'none'), on_running TEXT NOT NULL DEFAULT 'finish' CHECK (on_running IN ('finish', 'cancel')), max_interrupts INTEGER NOT NULL DEFAULT 3, stale INTEGER NOT NULL DEFAULT 0 CHECK (stale IN (0, 1)), superseded_by TEXT, retry_of TEXT CHECK (state <> 'SUPERSEDED' OR superseded_by IS NOT NULL), position INTEGER NOT NULL DEFAULT 0, queued_at INTEGER, expires_at INTEGER CHECK (state <> 'QUEUED' OR queued_at IS NOT NULL), idempotency_key TEXT, spec_hash TEXT);
 
 CREATE TABLE lanes (
   subject_key TEXT NOT NULL,
   job_type TEXT NOT NULL,
   generation INTEGER NOT NULL,
   job_id TEXT NOT NULL,
-  ended TEXT CHECK (ended IN (
-    'DONE', 'FAILED', 'CANCELLED', 'SUPERSEDED', 'SKIPPED_TTL', 'SKIPPED_DEADLINE'
-  )),
+  ended TEXT CHECK (ended IS NULL OR NOT (ended = 'QUEUED' OR ended = 'SCHEDULED' OR ended = 'RUNNING')),
   numbered_by TEXT NOT NULL CHECK (numbered_by IN ('server', 'client')),
   interrupts INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (subject_key, job_type)
@@ -202,13 +201,13 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'add runs', '210ba8e8ec0366df745baf6c62ccd6c4afe143635c37b8d3946b8bc02196a43c');
+VALUES (5, 0, 'add runs', '4b0feb338b0c892bf083a739e92f5359262ad0b6d3398123c34d47764e2a3f6c');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (6, 0, 'add events', '89a8eb18cb3bfc3e82afc1e499cd8afa357e2658cb8316afa6d32f809f0e1cbf');
+VALUES (6, 0, 'add events', '8d5ff739b19aa3d9085cbe85c6161a232b5d6c353b38dd8f337d812a1f2d6213');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (7, 0, 'add lanes', 'd2cda1befb14a02c9b2dd2d25289d902d643c040758a0a1458a674d9d0778c69');
+VALUES (7, 0, 'add lanes', '0f5dd0bc3b6a5d589291a423cefeac43a08165222d83aa5e4afa47f7810629a8');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (8, 0, 'add queues', '1ee0e85faeec57e3315f01a2ca3dde5af2516dfde5daeb93962572cad9a47621');

@@ -15,7 +15,7 @@ from tests.builders import Store, admitted
 GOOD = Outcome(result='{"n":1}')
 BAD = Outcome(error=Error("E_HANDLER", "transient", "it broke", {"line": 3}))
 HOPELESS = Outcome(error=Error("E_HANDLER", "permanent", "it never works"))
-LATER = {"type": "AFTER", "delay_ms": 5000}
+LATER: dict[str, Any] = {"type": "AFTER", "delay_ms": 5000}
 
 
 def put(store: Store, job_type: str = "semantica.noop", **spec: Any) -> Ack:
@@ -89,8 +89,11 @@ def _waiting(store: Store, wanted: str, spec: dict[str, Any]) -> str:
         newer = put(store, subject_key="made::superseded", **spec)
         stop(store, newer.job_id)
         return older.job_id
-    limit = {state.SKIPPED_TTL: {"ttl_ms": 10}, state.SKIPPED_DEADLINE: {"deadline": store.now + 10}}
-    scheduled = {} if wanted in limit else {"schedule": LATER}
+    limit: dict[str, dict[str, Any]] = {
+        state.SKIPPED_TTL: {"ttl_ms": 10},
+        state.SKIPPED_DEADLINE: {"deadline": store.now + 10},
+    }
+    scheduled: dict[str, Any] = {} if wanted in limit else {"schedule": LATER}
     job_id = put(store, **limit.get(wanted, {}), **scheduled, **spec).job_id
     if wanted == state.CANCELLED:
         stop(store, job_id)

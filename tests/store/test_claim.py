@@ -1,6 +1,7 @@
 """Free slots take the next jobs: in order, per queue and under the global limit, never what is paused or too late."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -141,7 +142,7 @@ def test_the_end_of_a_run_and_the_claim_of_the_next_share_a_commit(store: Store)
     ("limit", "ended"), [({"ttl_ms": 10}, "SKIPPED_TTL"), ({"deadline": NOW + 10}, "SKIPPED_DEADLINE")]
 )
 def test_what_is_too_late_is_skipped_by_a_claim_that_comes_before_the_timer(
-    store: Store, limit: dict[str, int], ended: str
+    store: Store, limit: dict[str, Any], ended: str
 ) -> None:
     late = put(store, **limit)
     ready = put(store, priority=-1)

@@ -1,5 +1,7 @@
 """An idempotency key: the same call is the same job; another call under it is a conflict; keys expire."""
 
+from typing import Any
+
 import pytest
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
@@ -39,7 +41,7 @@ def test_another_call_under_the_key_is_a_conflict(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("ttl", "fields"), [(DAY, {}), (500, {"idempotency_ttl_ms": 500})])
-def test_a_key_expires(store: Store, ttl: int, fields: dict[str, int]) -> None:
+def test_a_key_expires(store: Store, ttl: int, fields: dict[str, Any]) -> None:
     first = put(store, idempotency_key="k", **fields)
     store.now = NOW + ttl - 1
     assert put(store, idempotency_key="k", **fields).job_id == first.job_id

@@ -1,5 +1,7 @@
 """A newer generation while the older runs: let it finish, or interrupt it, but not for ever."""
 
+from typing import Any
+
 import pytest
 
 from semantica_daemon.store.transition import Claim
@@ -85,7 +87,7 @@ def test_on_running_comes_from_the_queue_when_the_job_does_not_say(store: Store)
     assert store.job(running.run.job_id)["stale"] == 1
 
 
-def interrupted(store: Store, running: Claim, **spec: object) -> tuple[bool, Claim]:
+def interrupted(store: Store, running: Claim, **spec: Any) -> tuple[bool, Claim]:
     """One more save while a run is under way: was it interrupted, and the run that follows."""
     put(store, subject_key="s", on_running="cancel", **spec)
     asked = bool(stops(store))

@@ -3,7 +3,7 @@
 import pytest
 
 from semantica_daemon.errors import GenerationOwner
-from semantica_daemon.store.writes.enqueue import forecast
+from semantica_daemon.store.writes.enqueue import enqueue, forecast
 from tests.builders import Store, admitted
 from tests.store.steps import begin, end, make, put, stop
 
@@ -62,13 +62,8 @@ def test_a_job_outside_the_lane_does_not_keep_its_owner(store: Store) -> None:
 def test_a_refusal_changes_nothing_and_the_plan_says_the_same(store: Store) -> None:
     put(store, subject_key="s")
     before = len(store.events())
-    for verb_of in (lambda: put(store, subject_key="s", generation=9), lambda: _plan(store)):
+    for verb in (enqueue, forecast):
         with pytest.raises(GenerationOwner):
-            verb_of()
+            store.run(verb, admitted(subject_key="s", generation=9))
     assert len(store.events()) == before
     assert len(store.rows("SELECT id FROM jobs")) == 1
-
-
-def _plan(store: Store) -> object:
-    planned: object = store.run(forecast, admitted(subject_key="s", generation=9))
-    return planned

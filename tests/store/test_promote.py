@@ -1,5 +1,7 @@
 """The due timer's verb: due jobs join their queue, late ones are skipped, paused queues resume, and what comes next."""
 
+from typing import Any
+
 import pytest
 
 from semantica_daemon.model.state import QUEUED
@@ -50,7 +52,7 @@ def test_a_ttl_of_zero_never_waits(store: Store) -> None:
 
 
 @pytest.mark.parametrize("schedule", [{}, {"schedule": LATER}])
-def test_a_deadline_is_noticed_when_it_passes_queued_or_scheduled(store: Store, schedule: dict[str, object]) -> None:
+def test_a_deadline_is_noticed_when_it_passes_queued_or_scheduled(store: Store, schedule: dict[str, Any]) -> None:
     ack = put(store, deadline=NOW + 10, **schedule)
     assert tick(store, 9) == NOW + 10
     assert ack.state == states(store, ack.job_id)[0]
@@ -104,7 +106,7 @@ def _promote_and_claim(store: Store) -> list[str]:
 
 
 def test_a_crowd_is_handled_in_portions_until_none_is_due(store: Store) -> None:
-    specs = [{"schedule": LATER}, {"ttl_ms": 5000}, {"deadline": NOW + 5000}]
+    specs: list[dict[str, Any]] = [{"schedule": LATER}, {"ttl_ms": 5000}, {"deadline": NOW + 5000}]
     store.run(enqueue_many, [admitted(queue="none", **spec) for spec in specs for _ in range(5)])
     store.now += 5000
     passes = 0

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from semantica_daemon.store.migrate import folder
+from semantica_daemon.model.state import STATES
+from semantica_daemon.store.migrate import folder, migrate
 from tests.store import adr010
 from tests.store.schema import columns, definitions, index_columns, indexes, migrated
 
@@ -91,3 +92,23 @@ def test_what_came_after_the_adr_only_adds(adr: sqlite3.Connection, whole: sqlit
     added = columns(whole, "jobs").keys() - columns(adr, "jobs").keys()
     found = [columns(whole, "jobs")[name] for name in added]
     assert [name for name, _, not_null, default, _ in found if not_null and default is None] == []
+
+
+PHASE_FOUR_ROW = """
+INSERT INTO jobs (id, queue, job_type, subject_key, generation, state, created_at, finished_at, payload)
+VALUES (:state, 'q', 't', :state, 1, :state, 5, :finished_at, '{}')
+"""
+
+
+def test_rows_of_phase_four_survive_the_upgrade(tmp_path: Path) -> None:
+    """Though they know nothing of queued_at, run_id and what else the later CHECKs ask for."""
+    connection = phase(4, tmp_path)
+    for state in STATES:
+        finished_at = 6 if state in ("DONE", "FAILED") else None
+        connection.execute(PHASE_FOUR_ROW, {"state": state, "finished_at": finished_at})
+    before = connection.execute("SELECT id, state, payload FROM jobs").fetchall()
+    migrate(connection, 7)
+    assert connection.execute("SELECT id, state, payload FROM jobs").fetchall() == before
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "CHECKs are tried too"
+    counts = connection.execute("SELECT queued, scheduled, running, done, superseded, skipped FROM queue_counts")
+    assert counts.fetchall() == [(1, 1, 1, 1, 1, 2)]

@@ -1,4 +1,4 @@
-"""daemon.started and daemon.stopping, told to the stream."""
+"""daemon.started and daemon.stopping, told to the stream; and the command that only wants the commit."""
 
 from semantica_daemon.store.tx import Tx
 
@@ -9,3 +9,7 @@ def started(tx: Tx, version: str) -> None:
 
 def stopping(tx: Tx, reason: str) -> None:
     tx.announce("daemon.stopping", reason)
+
+
+def nothing(tx: Tx, request: None) -> None:
+    """Everything that was submitted before it is committed by then."""

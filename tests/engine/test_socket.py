@@ -1,0 +1,77 @@
+"""The socket file is looked after: whoever deletes or replaces it, the daemon can be reached again."""
+
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Harness
+
+
+def _deleted(path: Path) -> None:
+    path.unlink()
+
+
+def _replaced_by_a_file(path: Path) -> None:
+    path.unlink()
+    path.write_text("not a socket")
+
+
+def _replaced_by_a_socket(path: Path) -> None:
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+
+
+def _replaced_by_a_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("how", [_deleted, _replaced_by_a_file, _replaced_by_a_socket, _replaced_by_a_link])
+async def test_a_socket_that_is_gone_is_bound_again_within_five_seconds(
+    manual: Harness, how: Callable[[Path], None]
+) -> None:
+    kept = await manual.client()
+    await kept.call("admin.health")
+    how(manual.paths.socket)
+    await manual.advance(5000)
+    found = manual.paths.socket.lstat()
+    assert stat.S_ISSOCK(found.st_mode)
+    assert stat.S_IMODE(found.st_mode) == 0o600
+    again = await manual.client()
+    assert (await again.call("admin.health"))["status"] == "ready"
+    assert (await kept.call("admin.health"))["status"] == "ready", "who was connected stays connected"
+    await kept.close()
+    await again.close()
+
+
+async def test_a_folder_in_the_sockets_place_does_not_stop_the_daemon(manual: Harness) -> None:
+    """It cannot be removed by us; once it is gone, the socket comes back."""
+    await manual.call("admin.health")
+    manual.paths.socket.unlink()
+    manual.paths.socket.mkdir()
+    kept = (await manual.enqueue())["job_id"]
+    await manual.advance(10_000)
+    assert await manual.state(kept) == "DONE"
+    manual.paths.socket.rmdir()
+    await manual.advance(10_000)
+    again = await manual.client()
+    assert (await again.call("admin.health"))["status"] == "ready"
+    await again.close()
+
+
+async def test_a_lost_folder_does_not_stop_the_daemon(manual: Harness, home: Path) -> None:
+    """The whole home is moved away for a while, as a clean-up of temporary folders may do."""
+    kept = (await manual.enqueue())["job_id"]
+    await manual.settle()
+    away = home.with_name(home.name + "-away")
+    home.rename(away)
+    await manual.advance(10_000)
+    away.rename(home)
+    await manual.advance(10_000)
+    again = await manual.client()
+    assert (await again.call("job.get", job_id=kept))["state"] == "DONE"
+    await again.close()

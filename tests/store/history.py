@@ -1,0 +1,45 @@
+"""A store with a long past: thousands of finished jobs in the very lanes, queues and tags that tests ask for."""
+
+from tests.builders import NOW, Store
+
+FINISHED = 20_000
+FILL = """
+WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < :count)
+INSERT INTO jobs (
+  id, queue, job_type, subject_key, generation, state, created_at, updated_at, started_at, finished_at, payload,
+  execution_mode, max_attempts, deadline, scheduled_at, expires_at, user_tag, chain_group_id, superseded_by, run_id,
+  queued_at, position, event_count
+)
+SELECT printf('%08x-0000-4000-8000-000000000000', n), 'default', 'semantica.noop', 's', n,
+  CASE n % 3 WHEN 0 THEN 'DONE' WHEN 1 THEN 'FAILED' ELSE 'SUPERSEDED' END, :now - n, :now, :now, :now, '{}',
+  'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), :now - n, n * 100, 2
+FROM number
+"""
+FILL_RUNS = """
+INSERT INTO job_runs (run_id, job_id, attempt, status, params_snapshot, started_at, finished_at)
+SELECT run_id, id, 1, 'DONE', '{}', :now, :now FROM jobs
+"""
+FILL_EVENTS = """
+INSERT INTO job_events (job_id, job_sequence, timestamp_at, event_type, level, subsystem, message, payload, queue)
+SELECT id, 1, :now, 'job.queued', 'info', 'job', '', '{}', 'default' FROM jobs
+UNION ALL
+SELECT id, 2, :now, 'job.done', 'info', 'job', '', '{}', 'default' FROM jobs
+"""
+FILL_LANE = """
+INSERT INTO lanes (subject_key, job_type, generation, job_id, ended, numbered_by)
+VALUES ('s', 'semantica.noop', :count, 'newest', 'DONE', 'server')
+"""
+FILL_KEYS = """
+INSERT INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
+SELECT 'old ' || id, id, 'hash', :now + 1000000 FROM jobs
+"""
+
+
+def fill(store: Store, count: int = FINISHED) -> None:
+    """ANALYZE is never run: the plans must not depend on statistics."""
+    values = {"count": count, "now": NOW}
+    store.connection.execute("BEGIN")
+    for statement in (FILL, FILL_RUNS, FILL_EVENTS, FILL_LANE, FILL_KEYS):
+        store.connection.execute(statement, values)
+    store.connection.execute("COMMIT")
+    store.database._load()
