@@ -17,7 +17,7 @@ from benchmarks.results import Figure, Result, Target
 
 EPILOG = """\
 Each figure is taken in turns (floor, daemon, floor, daemon …). "beside" is the floor, or with --history the same
-daemon on an empty table; "ratio" is the ratio of the medians, "spread" the smallest and largest of neighbouring samples.
+daemon on an empty table; "ratio" is that of the medians, "spread" the smallest and largest ratio of two neighbours.
 A spread that reaches over the target means: not decided, measure again on a quieter machine.
 
 The floors: plain sqlite3 executing the daemon's own statements on the same schema, 100 rows a transaction or one, on

@@ -214,8 +214,10 @@ def open_database(setting: Setting) -> Database:
 def locked(where: Paths) -> Iterator[Callable[[], bool]]:
     """One daemon per data directory: an OS lock, which dies with its holder, never a pid file. Yields the question
     whether the file that is there now is still the one we hold."""
+    if len(os.fsencode(where.socket)) > paths.LONGEST_SOCKET:
+        limit = f"more than {paths.LONGEST_SOCKET} bytes"
+        raise StartRefused(f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}")
     try:
-        paths.check_socket(where.socket)
         for folder in (where.data, where.socket.parent):
             paths.make_private(folder)
         handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

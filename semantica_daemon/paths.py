@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
+
 
 class Paths(NamedTuple):
     config: Path
@@ -50,13 +52,6 @@ def _runtime(env: Mapping[str, str]) -> Path:
         if folder.startswith("/") and os.path.isdir(folder):
             return Path(folder) / "semantica"
     return Path(tempfile.gettempdir()) / f"semantica-{os.getuid()}"
-
-
-def check_socket(socket: Path) -> None:
-    """The kernel's own limit; its error message would not say so."""
-    longest = 103 if sys.platform == "darwin" else 107
-    if len(os.fsencode(socket)) > longest:
-        raise OSError(f"the socket path has more than {longest} bytes, set SEMANTICA_SOCKET to a shorter one: {socket}")
 
 
 def make_private(folder: Path) -> None:

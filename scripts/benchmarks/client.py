@@ -1,5 +1,5 @@
-"""A client in a process of its own: told on stdin what to do, it makes everything ready, waits for the word, and says on
-stdout how it went; one JSON document a line. Only the standard library, and little work while the clock runs."""
+"""A client in a process of its own: told on stdin what to do, it makes everything ready, waits for the word, and says
+on stdout how it went; one JSON document a line. Only the standard library, and little work while the clock runs."""
 
 import json
 import select

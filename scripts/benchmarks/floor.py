@@ -1,5 +1,5 @@
-"""The floor of every write: plain sqlite3 executing the daemon's own statements on the same schema, on rows that are all
-made before the clock starts. Nothing is planned, no savepoint is set, nobody is told."""
+"""The floor of every write: plain sqlite3 executing the daemon's own statements on the same schema, on rows that are
+all made before the clock starts. Nothing is planned, no savepoint is set, nobody is told."""
 
 import ctypes
 import sys
@@ -123,9 +123,9 @@ class Floor:
 
 
 def keep_freed_memory() -> None:
-    """SQLite frees and takes again some 80 KB for every CHECK (… IN …). When that lies at the top of glibc's heap it goes
-    back to the kernel each time (measured: 48 page faults a job, half the speed); whether it does is luck. The daemon
-    writes on a thread, whose heap does not do this: without this line its floor would now and then be too low."""
+    """Some runs of the floor gave the top of glibc's heap back to the kernel and took it again with every statement (48
+    page faults a job, half the speed), others did not; none does with trimming off, and the daemon was never seen to.
+    A floor that is slow by luck would flatter the daemon."""
     if sys.platform == "linux":
         trim_threshold, mmap_threshold = -1, -3
         libc = ctypes.CDLL(None)

@@ -77,8 +77,9 @@ def fill(home: Path, count: int, say: Callable[[str], None]) -> None:
 def _add(past: Past, ids: Ids, number: int, count: int, at: int) -> None:
     job_id, run_id, queue = ids.job(), ids.run(at), QUEUES[number % 2]
     subject, generation = "", 0
-    if number // 2 % 2:
-        lane, generation = number // 4 % SUBJECTS, number // 4 // SUBJECTS + 1
+    if number % 4 >= 2:
+        turn, lane = divmod(number // 4 * 2 + number % 2, SUBJECTS)
+        generation = turn + 1
         subject = f"file:src/module_{lane}.py"
         past.lanes.append((subject, JOB_TYPE, generation, job_id))
     job = msgspec.structs.replace(

@@ -125,11 +125,13 @@ def _import(job_type: str, target: str) -> Any:
 
 def _handler(job_type: str, function: Any) -> Handler:
     try:
-        parameter = list(inspect.signature(function).parameters.values())[1]
+        taken = list(inspect.signature(function).parameters.values())
+        if len(taken) < 2:
+            raise TypeError(f"it takes {len(taken)} argument{'' if len(taken) == 1 else 's'}")
         hints = inspect.get_annotations(function, eval_str=True) if inspect.isroutine(function) else {}
-    except (TypeError, ValueError, IndexError, NameError, AttributeError, SyntaxError) as error:
+    except (TypeError, ValueError, NameError, AttributeError, SyntaxError) as error:
         raise StartRefused(f"handler {job_type} must be a function of (ctx, payload): {error}") from error
-    hint = hints.get(parameter.name)
+    hint = hints.get(taken[1].name)
     typed = isinstance(hint, type) and issubclass(hint, Struct)
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint if typed else dict[str, Any])
     return Handler(function, inspect.iscoroutinefunction(function), decoder)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import struct
 import uuid
@@ -223,6 +224,8 @@ class Connection(asyncio.BufferedProtocol, Session):
         else:
             answer = protocol.reply(request.id, result)
         self._answer(answer, batch)
+        if self._in_flight == 0:
+            self._flush()
         if self._eof:
             self._close_when_done()
         elif self._in_flight == MAX_IN_FLIGHT - 1:
@@ -283,6 +286,16 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._closing = True
         if self._transport is not None:
             self._transport.close()
+
+    def hang_up_if_gone(self) -> None:
+        """A client that is gone looks like one that has half-closed, until the socket is asked: only then is nobody
+        left to answer, and its waits and subscriptions end."""
+        if not self._eof or self._closing or self._transport is None:
+            return
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        if any(happened & select.POLLHUP for _, happened in poll.poll(0)):
+            self._transport.abort()
 
     def _close_when_done(self) -> None:
         if self._in_flight == 0 and not self._followers:

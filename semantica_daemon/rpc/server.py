@@ -37,10 +37,13 @@ class Server:
             raise StartRefused(f"cannot listen on {self._path}: {error}", 77) from error
 
     async def check(self) -> int:
-        """A pass: a socket file that was deleted or replaced is bound again; if that fails, it is tried again."""
+        """A pass: a socket file that was deleted or replaced is bound again (if that fails, the next time), and
+        clients that are gone are let go."""
         if self._server is not None and _inode(self._path) != self._inode:
             log.warning("socket_was_removed", path=str(self._path))
             await self._listen_again(self._server)
+        for connection in list(self._rooms.connections):
+            connection.hang_up_if_gone()
         return self._rooms.clock.now() + CHECK_EVERY_MS
 
     async def _listen_again(self, old: asyncio.Server) -> None:

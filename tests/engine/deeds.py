@@ -45,6 +45,12 @@ class OddClass(Exception):
     failure_class = ["permanent"]  # noqa: RUF012 - unhashable on purpose
 
 
+class NastyClass(Exception):
+    @property
+    def failure_class(self) -> str:
+        raise RuntimeError("no class at all")
+
+
 def typed(ctx: Context, payload: Book) -> int:
     return len(payload.pages)
 
@@ -61,7 +67,7 @@ async def hold(ctx: Context, payload: dict[str, Any]) -> str:
     """Stays at its door, and goes at once when it is cancelled."""
     door = doors[payload["door"]]
     door.entered.set()
-    while not door.open.is_set():
+    while not door.open.is_set():  # noqa: ASYNC110 - a door is for threads too
         await asyncio.sleep(0.001)
     return "held"
 
@@ -179,6 +185,7 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "validation": lambda: msgspec.ValidationError("what a server answered"),
     "nasty_text": NastyText,
     "odd_class": OddClass,
+    "nasty_class": NastyClass,
     "nul": lambda: ValueError("a\0b"),
     "long": lambda: ValueError("x" * 1_000_000),
 }
@@ -190,6 +197,13 @@ def fail(ctx: Context, payload: dict[str, Any]) -> None:
 
 async def fail_async(ctx: Context, payload: dict[str, Any]) -> None:
     raise FAILURES[payload["how"]]()
+
+
+def fail_chained(ctx: Context, payload: dict[str, Any]) -> None:
+    try:
+        raise KeyError("the first cause")
+    except KeyError as error:
+        raise Permanent("what came of it") from error
 
 
 def deep(ctx: Context, payload: dict[str, Any]) -> None:
@@ -253,7 +267,7 @@ async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
 
 HANDLERS = (
     typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, busy, talk, talk_async, chatter, odd_words,
-    huge_progress, unsayable, fail, fail_async, deep, give, give_async, watch_loop,
+    huge_progress, unsayable, fail, fail_async, fail_chained, deep, give, give_async, watch_loop,
 )  # fmt: skip
 
 

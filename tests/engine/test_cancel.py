@@ -81,9 +81,7 @@ async def test_a_sync_handler_sees_that_it_is_cancelled(working: Harness, door: 
 
 
 @pytest.mark.parametrize("job_type", ["stubborn", "deaf"])
-async def test_who_does_not_listen_stays_running_and_keeps_the_slot(
-    timed: Harness, door: Doors, job_type: str
-) -> None:
+async def test_who_does_not_listen_stays_running_and_keeps_the_slot(timed: Harness, door: Doors, job_type: str) -> None:
     place = door("a")
     job_id = await start(timed, job_type, place, "a", grace_ms=700)
     assert (await timed.call("job.cancel", job_id=job_id))["cancelling"] == [job_id]

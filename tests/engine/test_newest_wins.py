@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ async def test_fifty_saves_of_a_waiting_lane_give_one_run(manual: Harness) -> No
     await manual.call("queue.resume")
     await manual.settle()
     assert [one["job_id"] for one in await events(manual, "job.started")] == [acks[-1]["job_id"]]
-    for older, newer in zip(acks, acks[1:], strict=False):
+    for older, newer in pairwise(acks):
         job = await manual.job(older["job_id"])
         assert (job["state"], job["superseded_by"], job["run_count"]) == ("SUPERSEDED", newer["job_id"], 0)
 

@@ -15,7 +15,8 @@ NO_JSON = (
 )  # fmt: skip
 TRANSIENT = (
     "plain", "transient", "system_exit", "keyboard", "cancelled", "stop_iteration", "stop_async_iteration",
-    "generator_exit", "base", "group", "surrogate", "validation", "nasty_text", "odd_class", "nul", "long",
+    "generator_exit", "base", "group", "surrogate", "validation", "nasty_text", "odd_class", "nasty_class", "nul",
+    "long",
 )  # fmt: skip
 
 
@@ -100,6 +101,13 @@ async def test_the_class_of_a_failure_decides_whether_it_is_tried_again(
     job = await run(working, job_type, {"how": how}, max_attempts=2, backoff_base_ms=1)
     assert (job["state"], job["attempts"], job["error"]["class"]) == ("FAILED", attempts, how)
     assert len(job["runs"]) == attempts
+
+
+async def test_the_traceback_tells_the_cause_too(working: Harness) -> None:
+    job = await run(working, "fail_chained")
+    for words in ("the first cause", "what came of it"):
+        assert words in job["error"]["details"]["traceback"]
+    assert job["error"]["message"] == "Permanent: what came of it"
 
 
 async def test_endless_recursion_fails_its_run(working: Harness) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -114,7 +115,7 @@ async def test_backoff_is_really_waited_and_grows(timed: Harness) -> None:
     job = await timed.job(job_id)
     assert (job["state"], job["attempts"], len(job["runs"])) == ("FAILED", 4, 4)
     starts = [run["started_at"] for run in job["runs"]]
-    assert all(later > earlier for earlier, later in zip(starts, starts[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(starts))
 
 
 @pytest.mark.parametrize("max_attempts", [0, 1])

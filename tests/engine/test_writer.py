@@ -149,7 +149,7 @@ async def test_the_end_of_a_run_that_finds_no_room_is_kept_until_there_is(workin
     await working.call("queue.resume")
     writer = working.daemon.rooms.writer
     while writer.trouble is None:
-        await asyncio.sleep(0.01)
+        await rest()
     assert writer.trouble == "E_STORAGE_FULL"
     assert await working.state(job_id) == "RUNNING"
     limit_pages(working, 100_000)

@@ -89,14 +89,11 @@ def _waiting(store: Store, wanted: str, spec: dict[str, Any]) -> str:
         newer = put(store, subject_key="made::superseded", **spec)
         stop(store, newer.job_id)
         return older.job_id
-    limit: dict[str, dict[str, Any]] = {
-        state.SKIPPED_TTL: {"ttl_ms": 10},
-        state.SKIPPED_DEADLINE: {"deadline": store.now + 10},
-    }
-    scheduled: dict[str, Any] = {} if wanted in limit else {"schedule": LATER}
-    job_id = put(store, **limit.get(wanted, {}), **scheduled, **spec).job_id
+    limits = {state.SKIPPED_TTL: ("ttl_ms", 10), state.SKIPPED_DEADLINE: ("deadline", store.now + 10)}
+    name, value = limits.get(wanted, ("schedule", LATER))
+    job_id = put(store, **{name: value}, **spec).job_id
     if wanted == state.CANCELLED:
         stop(store, job_id)
-    elif wanted in limit:
+    elif wanted in limits:
         tick(store, 10)
     return job_id
