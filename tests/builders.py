@@ -15,7 +15,7 @@ from semantica_daemon.store.database import Command, Committed, Database, Verb, 
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.claim import claim
-from semantica_daemon.store.writes.enqueue import Admitted
+from semantica_daemon.store.writes.decide import Admitted
 
 NOW = 1_800_000_000_000
 INTAKE = Intake(handlers.load({}, []))

@@ -8,7 +8,7 @@ import msgspec
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, spec_hash
-from semantica_daemon.store.writes.enqueue import Admitted
+from semantica_daemon.store.writes.decide import Admitted
 
 LONG_NUMBER = re.compile(rb"\d{19}")
 LARGEST = 2**63

@@ -19,6 +19,7 @@ from semantica_daemon.rpc.session import Session
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.writes import enqueue, queues
 from semantica_daemon.store.writes.cancel import Cancelled
+from semantica_daemon.store.writes.decide import Admitted
 
 Call = Callable[[Rooms, Session, Any], Awaitable[Any]]
 
@@ -43,11 +44,11 @@ def _row(name: str, takes: type[Struct], answers_: Any, call: Write | Call, summ
     return Method(name, takes, answers_, call, summary, msgspec.json.Decoder(takes))
 
 
-def _admit(rooms: Rooms, spec: JobSpec) -> enqueue.Admitted:
+def _admit(rooms: Rooms, spec: JobSpec) -> Admitted:
     return rooms.intake.admit(spec)
 
 
-def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[enqueue.Admitted]:
+def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[Admitted]:
     return rooms.intake.admit_all(many.jobs)
 
 

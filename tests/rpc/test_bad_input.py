@@ -43,7 +43,10 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "bad utf-8 in payload": (enqueue(b'"\xff\xfe"'), {PARSE}),
     "bad utf-8 in a key of the payload": (enqueue(b'{"\xc3\x28": 1}'), {PARSE}),
     "bad utf-8 in a field": (field("user_tag", b'"\xed\xa0\x80"'), {PARSE}),
-    "bad utf-8 in a field's name": (b'{"jsonrpc":"2.0","id":1,"method":"job.list","params":{"\xff":1}}', {PARSE, PARAMS}),
+    "bad utf-8 in a field's name": (
+        b'{"jsonrpc":"2.0","id":1,"method":"job.list","params":{"\xff":1}}',
+        {PARSE, PARAMS},
+    ),
     "bad utf-8 in the method": (method(b'"job.\xff"'), {PARSE}),
     "bad utf-8 in the id of a write": (with_id(b'"\xff"'), {PARSE, REQUEST}),
     "bad utf-8 in the id of a question": (question(b'"\xff"'), {PARSE, REQUEST}),
@@ -74,7 +77,10 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "5,000 digits as id of a write": (with_id(DIGITS), {PARSE, REQUEST}),
     "5,000 digits as id of a question": (question(DIGITS), {PARSE, REQUEST}),
     "1e400 as id": (question(b"1e400"), {PARSE, REQUEST}),
-    "2^63 as since": (b'{"jsonrpc":"2.0","id":1,"method":"event.list","params":{"since":9223372036854775808}}', {PARAMS}),
+    "2^63 as since": (
+        b'{"jsonrpc":"2.0","id":1,"method":"event.list","params":{"since":9223372036854775808}}',
+        {PARAMS},
+    ),
     "2^63 as timeout": (
         b'{"jsonrpc":"2.0","id":1,"method":"job.wait","params":{"job_id":"abcd","timeout_ms":9223372036854775808}}',
         {PARAMS},
@@ -84,7 +90,10 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "nesting 100,000 of objects": (enqueue(DEEP_OBJECTS), {PARSE}),
     "nesting 100,000 as params": (b'{"jsonrpc":"2.0","id":1,"method":"job.list","params":' + DEEP + b"}", {PARSE}),
     "nesting 100,000 as id": (question(DEEP), {PARSE, REQUEST}),
-    "nesting 100,000 in a field nobody knows": (b'{"jsonrpc":"2.0","id":1,"method":"job.list","x":' + DEEP + b"}", {PARSE}),
+    "nesting 100,000 in a field nobody knows": (
+        b'{"jsonrpc":"2.0","id":1,"method":"job.list","x":' + DEEP + b"}",
+        {PARSE},
+    ),
     "nesting 100,000 as a batch": (DEEP, {PARSE}),
     "nesting 100,000 that never ends": (b"[" * 100_000, {PARSE}),
     # not a request
@@ -111,7 +120,10 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "a batch that is cut off": (b"[" + request("job.list") + b",", {PARSE}),
     # names out of all proportion
     "a method name of 12 MB": (method(b'"' + b"x" * 12_000_000 + b'"'), {-32601}),
-    "a field name of 12 MB": (b'{"jsonrpc":"2.0","id":1,"method":"job.get","params":{"' + b"y" * 12_000_000 + b'":1}}', {PARAMS}),
+    "a field name of 12 MB": (
+        b'{"jsonrpc":"2.0","id":1,"method":"job.get","params":{"' + b"y" * 12_000_000 + b'":1}}',
+        {PARAMS},
+    ),
     "a field of 12 MB": (field("user_tag", b'"' + b"z" * 12_000_000 + b'"'), {PARAMS}),
 }
 

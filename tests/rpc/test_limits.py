@@ -82,7 +82,9 @@ async def test_headers_that_never_end_are_refused_at_the_limit(real: Harness, ho
 # Half a frame
 
 
-@pytest.mark.parametrize("half", [b'{"jsonrpc":', b"Content-Le", b"Content-Length: 10\r\n\r\n", b"Content-Length: 10\r\n\r\n{"])
+@pytest.mark.parametrize(
+    "half", [b'{"jsonrpc":', b"Content-Le", b"Content-Length: 10\r\n\r\n", b"Content-Length: 10\r\n\r\n{"]
+)
 async def test_half_a_frame_is_closed_after_its_time(
     real: Harness, monkeypatch: pytest.MonkeyPatch, half: bytes
 ) -> None:

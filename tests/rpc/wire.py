@@ -54,9 +54,14 @@ class Wire:
         return await self.message()
 
     async def message(self, seconds: float = 10) -> Any:
-        text = await asyncio.wait_for(self._framed() if self.headers else self.reader.readline(), seconds)
+        async with asyncio.timeout(seconds):
+            text = await self.text()
         assert text, "the connection has ended"
         return json.loads(text)
+
+    async def text(self) -> bytes:
+        """The next message as it came; empty at the end of a connection of lines."""
+        return await (self._framed() if self.headers else self.reader.readline())
 
     async def messages(self, count: int, seconds: float = 20) -> list[Any]:
         async with asyncio.timeout(seconds):

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from semantica_daemon.model.event import ENDS
-from semantica_daemon.model.state import LIVE, QUEUED, RUNNING, SCHEDULED, TERMINAL
+from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import COLUMN_OF, COLUMNS
 from tests.builders import Store
 
@@ -38,7 +38,9 @@ def check_stream(store: Store) -> None:
             told[job_id] += 1
             assert event["job_sequence"] == told[job_id]
             assert replayed.get(job_id) not in TERMINAL, "nothing is told after the end"
-            replayed[job_id] = STATE_AFTER.get(event["event_type"], replayed.get(job_id, ""))
+            before = replayed.get(job_id, NEW)
+            replayed[job_id] = after = STATE_AFTER.get(event["event_type"], before)
+            assert event["event_type"] not in STATE_AFTER or after in TRANSITIONS[before]
     for job in store.rows("SELECT id, state, event_count FROM jobs"):
         assert (replayed[job["id"]], told[job["id"]]) == (job["state"], job["event_count"])
 

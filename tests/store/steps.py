@@ -91,7 +91,8 @@ def _waiting(store: Store, wanted: str, spec: dict[str, Any]) -> str:
         return older.job_id
     limits = {state.SKIPPED_TTL: ("ttl_ms", 10), state.SKIPPED_DEADLINE: ("deadline", store.now + 10)}
     name, value = limits.get(wanted, ("schedule", LATER))
-    job_id = put(store, **{name: value}, **spec).job_id
+    given: dict[str, Any] = {**spec, name: value}
+    job_id = put(store, **given).job_id
     if wanted == state.CANCELLED:
         stop(store, job_id)
     elif wanted in limits:

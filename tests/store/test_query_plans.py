@@ -68,9 +68,9 @@ BY_KEY = "sqlite_autoindex_jobs_1"
 PINNED: dict[str, tuple[str, ...]] = {
     "claim.POP": ("idx_jobs_pop",),
     "claim.LANE_RUNS": ("idx_jobs_lane_live",),
-    "enqueue.KNOWN": ("idx_jobs_lane_generation",),
-    "enqueue.LIVE_OF_LANE": ("idx_jobs_lane_live",),
-    "enqueue.LIVE_OF_SUBJECT": ("idx_jobs_lane_live",),
+    "decide.KNOWN": ("idx_jobs_lane_generation",),
+    "decide.LIVE_OF_LANE": ("idx_jobs_lane_live",),
+    "decide.LIVE_OF_SUBJECT": ("idx_jobs_lane_live",),
     "promote.DUE": ("idx_jobs_due",),
     "promote.EXPIRED": ("idx_jobs_expires",),
     "promote.PAST_DEADLINE": ("idx_jobs_deadline",),

@@ -1,0 +1,140 @@
+"""What an enqueue will do: reads what is known of the key, the lane and the queue, and asks the planner.
+
+`enqueue` carries it out; `job.plan` only tells it.
+"""
+
+from msgspec import Struct
+
+from semantica_daemon.errors import IdempotencyConflict, QueueFull
+from semantica_daemon.model import state
+from semantica_daemon.model.job import Ack, JobSpec
+from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+from semantica_daemon.store.tx import Tx
+
+LIVE_IN_LANE = "finished_at IS NULL AND subject_key <> '' AND supersede <> 'none'"
+KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
+BY_ID = "SELECT queue, state, generation, subject_key FROM jobs WHERE id = :job_id"
+LANE = """
+SELECT generation, job_id, numbered_by, interrupts, ended
+FROM lanes
+WHERE subject_key = :subject_key AND job_type = :job_type
+"""
+KNOWN = """
+SELECT id
+FROM jobs INDEXED BY idx_jobs_lane_generation
+WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL
+  AND subject_key = :subject_key AND job_type = :job_type AND generation = :generation
+"""
+LIVE_OF_LANE = f"""
+SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
+FROM jobs INDEXED BY idx_jobs_lane_live
+WHERE {LIVE_IN_LANE} AND subject_key = :subject_key AND job_type = :job_type
+"""
+LIVE_OF_SUBJECT = f"""
+SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
+FROM jobs INDEXED BY idx_jobs_lane_live
+WHERE {LIVE_IN_LANE} AND subject_key = :subject_key
+"""
+
+
+class Admitted(Struct, frozen=True, gc=False):
+    """A spec that was checked against the handlers, with its payload as it is stored."""
+
+    spec: JobSpec
+    mode: str
+    payload: str
+    spec_hash: str | None
+
+
+class Decided(Struct, frozen=True, gc=False):
+    """`existing` is the answer when the job is already known; otherwise `plan` says what is new."""
+
+    plan: Plan
+    on_running: str = "finish"
+    existing: Ack | None = None
+    in_lane: bool = False
+    lane: Lane | None = None
+    live: dict[str, Live] = {}
+
+    @property
+    def lane_busy(self) -> bool:
+        return any(job.state == state.RUNNING for job in self.live.values())
+
+    @property
+    def winner(self) -> str | None:
+        """Who has superseded it before it came."""
+        return self.lane.job_id if self.plan.stale and self.lane else None
+
+    def grows(self, queue: str) -> bool:
+        """Whether it adds to the waiting jobs of that queue; one it supersedes there makes way for it."""
+        if self.existing is not None or self.plan.stale:
+            return False
+        return not any(self.live[job_id].queue == queue for job_id in self.plan.supersede)
+
+
+def decide(tx: Tx, job: Admitted) -> Decided:
+    spec = job.spec
+    if spec.idempotency_key is not None:
+        found = _by_key(tx, spec, job.spec_hash)
+        if found is not None:
+            return Decided(Plan(0, "server"), existing=found)
+    decided = _plan(tx, spec)
+    limit = tx.counts.rules(spec.queue).max_queued or 0
+    if decided.grows(spec.queue) and tx.counts.depth(spec.queue) >= limit:
+        raise QueueFull(
+            f"queue {spec.queue} holds {limit} waiting jobs, its max_queued",
+            "try again later, or raise it with queue.configure",
+            queue=spec.queue,
+        )
+    return decided
+
+
+def _plan(tx: Tx, spec: JobSpec) -> Decided:
+    on_running = spec.on_running or tx.counts.rules(spec.queue).on_running or "finish"
+    if spec.subject_key is None or spec.supersede == "none":
+        return Decided(Plan(spec.generation or 0, "server"), on_running)
+    where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
+    row = tx.execute(LANE, where).fetchone()
+    lane = Lane(*row) if row else None
+    whole = spec.supersede == "subject"
+    rows = tx.execute(LIVE_OF_SUBJECT if whole else LIVE_OF_LANE, where).fetchall()
+    live = [Live(*columns) for columns in rows]
+    planned = plan(Arrival(spec.job_type, spec.generation, whole, on_running, spec.max_interrupts), lane, live)
+    existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
+    return Decided(planned, on_running, existing, True, lane, {job.job_id: job for job in live})
+
+
+def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:
+    """The job of a generation that the lane has seen; of its newest it knows even when the row is gone."""
+    where = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": generation}
+    row = tx.execute(KNOWN, where).fetchone()
+    if row:
+        return _ack_of(tx, row[0])
+    return _ack_of_pruned(lane.job_id, spec, lane.ended, generation) if generation == lane.generation else None
+
+
+def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:
+    row = tx.execute(KEY, {"key": spec.idempotency_key, "now": tx.now}).fetchone()
+    if row is None:
+        return None
+    job_id, kept, ended = row
+    if kept != spec_hash:
+        raise IdempotencyConflict(
+            f"idempotency_key {spec.idempotency_key} was used for another spec",
+            "use a new key for new work",
+            job_id=job_id,
+        )
+    return _ack_of(tx, job_id) or _ack_of_pruned(job_id, spec, ended, spec.generation)
+
+
+def _ack_of(tx: Tx, job_id: str) -> Ack | None:
+    row = tx.execute(BY_ID, {"job_id": job_id}).fetchone()
+    if row is None:
+        return None
+    queue, current, generation, subject_key = row
+    return Ack(job_id, queue, current, generation if subject_key else None, existing=True)
+
+
+def _ack_of_pruned(job_id: str, spec: JobSpec, ended: str | None, generation: int | None) -> Ack:
+    """What its lane or its key remembers of a job whose row is gone."""
+    return Ack(job_id, spec.queue, ended or state.DONE, generation, existing=True)

@@ -1,0 +1,108 @@
+"""What must hold in the database of a daemon at any moment, whatever was done to the daemon. Reads only."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+STATE_OF_EVENT = """
+CASE event_type WHEN 'job.started' THEN 'RUNNING' WHEN 'job.retrying' THEN 'SCHEDULED' WHEN 'job.requeued' THEN 'QUEUED'
+ELSE upper(substr(event_type, 5)) END
+"""
+CHANGES = "event_type NOT IN ('job.log', 'job.progress', 'job.unresponsive')"
+
+# Each finds what must not be; the first few of them are shown.
+BROKEN = {
+    "the sequence has a gap": """
+        SELECT count(*), min(sequence), max(sequence) FROM job_events
+        HAVING count(*) <> max(sequence) OR min(sequence) <> 1""",
+    "the events of a job are not numbered 1, 2, 3": """
+        SELECT jobs.id, event_count, count(*), max(job_sequence)
+        FROM jobs LEFT JOIN job_events ON job_events.job_id = jobs.id
+        GROUP BY jobs.id
+        HAVING count(*) <> event_count OR max(job_sequence) <> event_count OR min(job_sequence) <> 1""",
+    "an event of a job that is not there": """
+        SELECT sequence, job_id FROM job_events
+        WHERE job_id IS NOT NULL AND job_id NOT IN (SELECT id FROM jobs)""",
+    "a job is not what its last event says": f"""
+        SELECT jobs.id, jobs.state, last.told
+        FROM jobs JOIN (
+          SELECT job_id, {STATE_OF_EVENT} AS told, max(sequence) FROM job_events
+          WHERE job_id IS NOT NULL AND {CHANGES} GROUP BY job_id
+        ) AS last ON last.job_id = jobs.id
+        WHERE jobs.state <> last.told""",
+    "a job ended more than once": """
+        SELECT job_id, count(*) FROM job_events
+        WHERE event_type IN ('job.done', 'job.failed', 'job.cancelled', 'job.superseded',
+          'job.skipped_ttl', 'job.skipped_deadline')
+        GROUP BY job_id HAVING count(*) > 1""",
+    "a run goes on though its job does not": """
+        SELECT job_runs.run_id, jobs.state FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id
+        WHERE (job_runs.status = 'RUNNING') <> (jobs.state = 'RUNNING' AND jobs.run_id = job_runs.run_id)""",
+    "the number of runs is not what the job counts": """
+        SELECT jobs.id, run_count, count(job_runs.run_id)
+        FROM jobs LEFT JOIN job_runs ON job_runs.job_id = jobs.id
+        GROUP BY jobs.id HAVING count(job_runs.run_id) <> run_count""",
+    "two runs of a job overlap": """
+        SELECT one.run_id, other.run_id FROM job_runs AS one JOIN job_runs AS other USING (job_id)
+        WHERE one.rowid < other.rowid AND (one.finished_at IS NULL OR one.finished_at > other.started_at)""",
+    "a job for one attempt ran more than once": """
+        SELECT jobs.id, count(*) FROM jobs JOIN job_runs ON job_runs.job_id = jobs.id
+        WHERE max_attempts <= 1 AND on_interrupt = 'fail'
+        GROUP BY jobs.id HAVING count(*) > 1""",
+    "a job ran more often than it may": """
+        SELECT id, attempts, max_attempts FROM jobs WHERE attempts > max(max_attempts, 1)""",
+    "an idempotency key stands for two jobs": """
+        SELECT idempotency_key, count(*) FROM jobs
+        WHERE idempotency_key IS NOT NULL GROUP BY idempotency_key HAVING count(*) > 1""",
+    "two live jobs of a lane wait": """
+        SELECT subject_key, job_type, count(*) FROM jobs
+        WHERE subject_key <> '' AND supersede <> 'none' AND state IN ('QUEUED', 'SCHEDULED')
+        GROUP BY subject_key, job_type HAVING count(*) > 1""",
+    "a lane does not know its newest": """
+        SELECT lanes.subject_key, lanes.generation, max(jobs.generation)
+        FROM lanes JOIN jobs USING (subject_key, job_type)
+        GROUP BY lanes.subject_key, lanes.job_type HAVING max(jobs.generation) <> lanes.generation""",
+    "the newest of a lane was superseded, or an older one by none that is newer": """
+        SELECT jobs.id, jobs.generation, winner.generation
+        FROM jobs LEFT JOIN jobs AS winner ON winner.id = jobs.superseded_by
+        WHERE jobs.state = 'SUPERSEDED' AND coalesce(winner.generation, -1) <= jobs.generation""",
+    "an older generation started after a newer one": """
+        SELECT jobs.id, other.id FROM job_runs
+        JOIN jobs ON jobs.id = job_runs.job_id
+        JOIN jobs AS other ON other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type
+          AND other.generation > jobs.generation
+        JOIN job_runs AS newer ON newer.job_id = other.id
+        WHERE jobs.subject_key <> '' AND newer.started_at < job_runs.started_at""",
+    "a queue miscounts": """
+        SELECT queue, 'counted' FROM queue_counts AS kept
+        WHERE (queued, scheduled, running, done, failed, cancelled, superseded) <> (
+          SELECT sum(state = 'QUEUED'), sum(state = 'SCHEDULED'), sum(state = 'RUNNING'), sum(state = 'DONE'),
+            sum(state = 'FAILED'), sum(state = 'CANCELLED'), sum(state = 'SUPERSEDED')
+          FROM jobs WHERE jobs.queue = kept.queue)""",
+    "a job of an earlier daemon still runs": """
+        SELECT job_id FROM job_events JOIN jobs ON jobs.id = job_id
+        WHERE event_type = 'job.started' AND state = 'RUNNING'
+          AND json_extract(job_events.payload, '$.run_id') = jobs.run_id
+          AND sequence < (SELECT max(sequence) FROM job_events WHERE event_type = 'daemon.started')""",
+}
+
+
+@contextmanager
+def reading(home: Path) -> Iterator[sqlite3.Connection]:
+    """One snapshot for all questions, so that a daemon at work does not change the answers between them."""
+    connection = sqlite3.connect(f"file:{home / 'meta.db'}?mode=ro", uri=True, isolation_level=None)
+    connection.execute("BEGIN")
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def check(home: Path) -> None:
+    with reading(home) as connection:
+        broken = {name: connection.execute(sql).fetchmany(5) for name, sql in BROKEN.items()}
+        broken["the file is damaged"] = [
+            row for row in connection.execute("PRAGMA quick_check").fetchall() if row != ("ok",)
+        ]
+    assert not any(broken.values()), {name: rows for name, rows in broken.items() if rows}

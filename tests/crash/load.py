@@ -1,0 +1,165 @@
+"""Clients that keep a daemon busy while it is killed, and the ledger of what they were promised."""
+
+import json
+import threading
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.crash.invariants import reading
+from tests.harness import Process
+
+TERMINAL = {"DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"}
+
+
+class Ledger:
+    """What was acknowledged, kept outside of everything that is killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.cancelled: set[str] = set()
+        self.keys: dict[str, str] = {}
+        self.broken: list[str] = []
+
+    def acknowledged(self, spec: dict[str, Any], ack: dict[str, Any]) -> None:
+        with self._lock:
+            self.jobs[ack["job_id"]] = spec
+            key = spec.get("idempotency_key")
+            if key and self.keys.setdefault(key, ack["job_id"]) != ack["job_id"]:
+                self.broken.append(f"key {key} gave {self.keys[key]} and {ack['job_id']}")
+
+    def one_with_key(self, random: Random, name: str) -> dict[str, Any] | None:
+        """A spec that this client was answered, with the key it had."""
+        with self._lock:
+            own = [job_id for key, job_id in self.keys.items() if key.startswith(f"{name}-")]
+            return self.jobs[random.choice(own)] if own else None
+
+    def cancel_accepted(self, job_ids: list[str]) -> None:
+        with self._lock:
+            self.cancelled.update(job_ids)
+
+    def promised(self) -> tuple[set[str], set[str]]:
+        with self._lock:
+            return set(self.jobs), set(self.cancelled)
+
+    def check(self, home: Path, ended: bool) -> None:
+        """Everything promised by now is there; with `ended`, it has come to an end, the one that was promised."""
+        jobs, cancelled = self.promised()
+        with reading(home) as connection:
+            states = dict(connection.execute("SELECT id, state FROM jobs").fetchall())
+        lost = jobs - states.keys()
+        assert not lost, f"{len(lost)} acknowledged jobs are lost: {sorted(lost)[:5]}"
+        assert not self.broken
+        if ended:
+            live = {job_id for job_id in jobs if states[job_id] not in TERMINAL}
+            assert not live, f"{len(live)} acknowledged jobs never ended: {sorted(live)[:5]}"
+            other = {job_id: states[job_id] for job_id in cancelled if states[job_id] != "CANCELLED"}
+            assert not other, f"an accepted cancel was forgotten: {other}"
+
+
+class Caller(threading.Thread):
+    """One client: asks, notes the answers, and when none comes connects again; with a key it asks the same again."""
+
+    def __init__(self, process: Process, ledger: Ledger, name: str, seed: int) -> None:
+        super().__init__(name=name, daemon=True)
+        self._process = process
+        self._ledger = ledger
+        self._random = Random(seed)
+        self._number = 0
+        self._generation = 0
+        self._owed: list[dict[str, Any]] = []
+        self.stop = threading.Event()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stop.is_set():
+                self._converse()
+                self.stop.wait(0.01)
+        except BaseException as error:
+            self.failure = error
+
+    def _converse(self) -> None:
+        """Over one connection, until it breaks: bursts of calls, so that a kill always finds some without an answer."""
+        with suppress(OSError, EOFError), self._process.connect() as connection, connection.makefile("rwb") as stream:
+            while not self.stop.wait(0.005):
+                fresh = [self._spec() for _ in range(self._random.randrange(1, 20))]
+                self._owed = self._owed + fresh
+                self._burst(stream)
+                self._maybe_ask_again()
+        self._owed = [spec for spec in self._owed if "idempotency_key" in spec]
+
+    def _burst(self, stream: Any) -> None:
+        """Asks for all that is owed; what is answered is promised, and no longer owed."""
+        asked = dict(enumerate(self._owed))
+        for number, spec in asked.items():
+            _send(stream, number, "job.enqueue", spec)
+        stream.flush()
+        if self._random.random() < 0.05:
+            raise EOFError("hangs up without waiting for its answers")
+        while asked:
+            number, ack = _receive(stream)
+            spec = asked.pop(number)
+            self._ledger.acknowledged(spec, ack)
+            self._owed.remove(spec)
+        self._maybe_cancel(stream)
+
+    def _maybe_ask_again(self) -> None:
+        """As if an answer had been lost: an old call once more, which must give the same job."""
+        if self._random.random() < 0.3:
+            again = self._ledger.one_with_key(self._random, self.name)
+            self._owed += [again] if again else []
+
+    def _maybe_cancel(self, stream: Any) -> None:
+        """A job of a queue that has slots of its own, so that it runs by now and takes a while to stop."""
+        if self._random.random() < 0.3:
+            spec = {"job_type": "busy", "payload": {"ms": 80}, "queue": "stopped", "max_attempts": 3}
+            _send(stream, 0, "job.enqueue", spec)
+            stream.flush()
+            _, ack = _receive(stream)
+            self._ledger.acknowledged(spec, ack)
+            _send(stream, 0, "job.cancel", {"job_id": ack["job_id"]})
+            stream.flush()
+            _, answer = _receive(stream)
+            self._ledger.cancel_accepted(answer["cancelled"] + answer["cancelling"])
+
+    def _spec(self) -> dict[str, Any]:
+        choose = self._random.random
+        self._number += 1
+        spec: dict[str, Any] = {"job_type": "semantica.noop", "payload": {"n": self._number}, "backoff_base_ms": 20}
+        if choose() < 0.15:
+            job_type = self._random.choice(("semantica.sleep", "busy"))
+            spec |= {"job_type": job_type, "payload": {"ms": self._random.randrange(60)}}
+        spec["max_attempts"] = self._random.choice((0, 1, 1, 3))
+        if choose() < 0.1:
+            spec["on_interrupt"] = "requeue"
+        if choose() < 0.5:
+            spec["idempotency_key"] = f"{self.name}-{self._number}"
+        if choose() < 0.05:
+            spec["durable"] = True
+        return spec | self._lane() if choose() < 0.3 else spec
+
+    def _lane(self) -> dict[str, Any]:
+        """A lane of its own that it numbers, or one that all share and the daemon numbers."""
+        if self._random.random() < 0.5:
+            self._generation += self._random.randrange(1, 4)
+            return {"subject_key": f"own::{self.name}", "generation": self._generation}
+        on_running = self._random.choice(("finish", "cancel"))
+        return {"subject_key": f"shared::{self._random.randrange(3)}", "on_running": on_running}
+
+
+def _send(stream: Any, number: int, method: str, params: dict[str, Any]) -> None:
+    request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    stream.write(json.dumps(request).encode() + b"\n")
+
+
+def _receive(stream: Any) -> tuple[int, Any]:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    reply = json.loads(line)
+    if "error" in reply:
+        raise AssertionError(f"refused: {reply['error']}")
+    return reply["id"], reply["result"]

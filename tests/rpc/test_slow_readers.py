@@ -1,0 +1,202 @@
+"""Clients that send more than they read: bounded memory, nobody else slowed down, and nothing lost once they read on."""
+
+import json
+import select
+import socket
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import Process
+from tests.rpc.wire import request
+
+MB = 1_000_000
+LONG = {"type": "AFTER", "delay_ms": 3_600_000}
+
+
+class Line:
+    """One blocking connection of lines that reads only when told to."""
+
+    def __init__(self, process: Process, receive_buffer: int | None = None) -> None:
+        self.socket = process.connect()
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.stream = self.socket.makefile("rb")
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def read(self) -> Any:
+        line = self.stream.readline()
+        assert line, "the connection has ended"
+        return json.loads(line)
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        self.send(request(method, **params) + b"\n")
+        return self.read()["result"]
+
+    def send_until_it_blocks(self, data: bytes, caller: "Line") -> int:
+        """How many bytes the daemon and the socket take: blocked means so over many turns of the daemon's loop."""
+        self.socket.setblocking(False)
+        sent = blocked = 0
+        while sent < len(data) and blocked < 50:
+            try:
+                sent += self.socket.send(data[sent : sent + 65_536])
+                blocked = 0
+            except BlockingIOError:
+                blocked += 1
+                caller.call("initialized")
+        self.socket.settimeout(30)
+        return sent
+
+    def close(self) -> None:
+        self.stream.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def process(home: Path) -> Any:
+    with Process(home).start() as started:
+        yield started
+
+
+def rss(caller: Line) -> int:
+    return int(caller.call("admin.stats")["system"]["rss_bytes"])
+
+
+def test_calls_beyond_what_may_be_in_flight_wait_in_the_socket_and_are_all_answered(process: Process) -> None:
+    """Far more waiting calls than fit: the daemon stops reading. Then it goes on, and none is lost."""
+    caller = Line(process)
+    job_id = caller.call("job.enqueue", job_type="semantica.noop", schedule=LONG)["job_id"]
+    before = rss(caller)
+    calls = [request("job.wait", id=number, job_id=job_id, timeout_ms=60_000) + b"\n" for number in range(20_000)]
+    sender = Line(process)
+    sent = sender.send_until_it_blocks(b"".join(calls), caller)
+    assert sent < 10_000 * len(calls[0]), "the daemon goes on reading"
+    assert rss(caller) - before < 30 * MB
+    caller.call("job.cancel", job_id=job_id)
+    sender.close()
+    assert_all_are_answered(process, caller)
+
+
+def assert_all_are_answered(process: Process, caller: Line) -> None:
+    """5,000 on a connection that writes and reads at once."""
+    job_id = caller.call("job.enqueue", job_type="semantica.noop", schedule=LONG)["job_id"]
+    calls = b"".join(request("job.wait", id=n, job_id=job_id, timeout_ms=200) + b"\n" for n in range(5000))
+    sender = Line(process)
+    seen: list[int] = []
+    sender.socket.setblocking(False)
+    rest = memoryview(calls)
+    buffered = b""
+    until = time.monotonic() + 30
+    while len(seen) < 5000 and time.monotonic() < until:
+        readable, writable, _ = select.select([sender.socket], [sender.socket] if rest else [], [], 5)
+        if writable:
+            rest = rest[sender.socket.send(rest[:65_536]) :]
+        if readable:
+            *lines, buffered = (buffered + sender.socket.recv(1 << 20)).split(b"\n")
+            seen += [json.loads(line)["id"] for line in lines]
+    assert sorted(seen) == list(range(5000))
+
+
+def test_large_answers_nobody_reads_are_not_piled_up(process: Process) -> None:
+    """A hundred calls for a megabyte each, none of them read."""
+    caller = Line(process)
+    job = caller.call("job.enqueue", job_type="semantica.noop", payload={"t": "x" * MB})
+    caller.call("job.wait", job_id=job["job_id"])
+    before = rss(caller)
+    calls = b"".join(request("job.get", id=number, job_id=job["job_id"]) + b"\n" for number in range(100))
+    sender = Line(process)
+    sender.send_until_it_blocks(calls, caller)
+    settle(caller)
+    grown = rss(caller) - before
+    assert sorted(sender.read()["id"] for _ in range(100)) == list(range(100))
+    assert grown < 40 * MB, f"{grown / MB:.0f} MB for answers that nobody reads"
+
+
+def settle(caller: Line) -> None:
+    """Until the daemon's memory stands still over a few hundred turns of its loop."""
+    before = -1
+    while (now := rss(caller)) != before:
+        before = now
+        for _ in range(200):
+            caller.call("initialized")
+
+
+def make_events(caller: Line, jobs: int) -> None:
+    """Three events for each job, and all of them over."""
+    spec = {"job_type": "semantica.noop", "queue": "busy", "payload": {"t": "x" * 100}}
+    for _ in range(jobs // 500):
+        acks = caller.call("job.enqueue_many", jobs=[spec] * 500)["jobs"]
+        for ack in acks[-2:]:
+            assert caller.call("job.wait", job_id=ack["job_id"], timeout_ms=20_000)["finished"]
+
+
+def test_a_subscriber_that_never_reads_costs_bounded_memory_and_misses_nothing(process: Process) -> None:
+    caller = Line(process)
+    make_events(caller, 2000)  # what the daemon keeps at hand is warm
+    before = rss(caller)
+    stuck = [Line(process, receive_buffer=4096) for _ in range(5)]
+    for one in stuck:
+        one.send(request("event.subscribe", since=0) + b"\n")
+    make_events(caller, 6000)
+    assert rss(caller) - before < 25 * MB
+    newest = caller.call("event.list", since=0, limit=1000)
+    while newest["events"]:
+        newest = caller.call("event.list", since=newest["next_sequence"], limit=1000)
+    assert newest["next_sequence"] >= 24_000
+    assert read_all(stuck[0], newest["next_sequence"]) == list(range(1, newest["next_sequence"] + 1))
+
+
+def read_all(subscriber: Line, newest: int) -> list[int]:
+    assert "result" in subscriber.read()
+    seen: list[int] = []
+    while not seen or seen[-1] < newest:
+        message = subscriber.read()
+        assert message["method"] == "event"
+        seen += [event["sequence"] for event in message["params"]["events"]]
+    return seen
+
+
+def test_subscribers_that_never_read_do_not_slow_the_writer(process: Process) -> None:
+    """Medians of an enqueue, interleaved so that a busy machine is as busy for both."""
+    caller = Line(process)
+    make_events(caller, 1000)
+    alone: list[float] = []
+    beside: list[float] = []
+    for _ in range(4):
+        alone += enqueue_times(caller)
+        stuck = [Line(process, receive_buffer=4096) for _ in range(20)]
+        for one in stuck:
+            one.send(request("event.subscribe", since=0) + b"\n")
+        make_events(caller, 500)  # fills their sockets
+        beside += enqueue_times(caller)
+        for one in stuck:
+            one.close()
+    assert statistics.median(beside) < 2 * statistics.median(alone) + 0.0005
+
+
+def enqueue_times(caller: Line) -> list[float]:
+    times = []
+    for _ in range(100):
+        began = time.perf_counter()
+        caller.call("job.enqueue", job_type="semantica.noop", schedule=LONG)
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def test_a_subscriber_that_reads_slowly_gets_everything_while_more_is_made(process: Process) -> None:
+    """It reads a little, events come, it reads a little more: from the table and from what is at hand in turn."""
+    caller, slow = Line(process), Line(process, receive_buffer=4096)
+    slow.call("event.subscribe", since=0)
+    seen: list[int] = []
+    for _ in range(4):
+        make_events(caller, 500)
+        seen += [event["sequence"] for event in slow.read()["params"]["events"]]
+    newest = caller.call("admin.stats")["system"]["sequence"]
+    while seen[-1] < newest:
+        seen += [event["sequence"] for event in slow.read()["params"]["events"]]
+    assert seen == list(range(1, newest + 1))
