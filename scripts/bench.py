@@ -42,12 +42,20 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG.format(names=" ".join(NAMES)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.add_argument("--repeats", type=int, metavar="N", help="samples of each figure (5; with --quick 3)")
+    found.add_argument("--repeats", type=positive, metavar="N", help="samples of each figure (5; with --quick 3)")
     found.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, default=NAMES, help="only these figures")
     found.add_argument("--quick", action="store_true", help="fewer jobs and 3 repeats: a look, not a measurement")
-    found.add_argument("--history", type=int, metavar="N", default=0, help="also with N finished jobs in the table")
+    found.add_argument(
+        "--history", type=positive, metavar="N", default=0, help="also with N finished jobs in the table"
+    )
     found.add_argument("--json", action="store_true", help="JSON with every sample instead of the table")
     return found
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
 
 
 def say(line: str) -> None:
@@ -109,12 +117,13 @@ class Bench:
         return taken.figure.result(empty, floor or None), self._aged(taken, full, empty)
 
     def _turn(self, taken: Taken, count: int, floor: list[float], empty: list[float], full: list[float]) -> None:
-        """One sample of each, only one of them under load at a time."""
+        """One sample of each, only one of them under load at a time. The daemons take turns at being first: what the
+        first has written may still be on its way to the disk when the second is measured."""
         if taken.of_floor is not None:
             floor.append(taken.of_floor(self._stand, count))
-        empty.append(taken.of_daemon(self._stand, self._empty.with_slots(taken.slots), count))
-        if self._full is not None:
-            full.append(taken.of_daemon(self._stand, self._full.with_slots(taken.slots), count))
+        order = [(self._empty, empty)] if self._full is None else [(self._empty, empty), (self._full, full)]
+        for daemon, samples in order if len(empty) % 2 == 0 else reversed(order):
+            samples.append(taken.of_daemon(self._stand, daemon.with_slots(taken.slots), count))
 
     def _aged(self, taken: Taken, full: list[float], empty: list[float]) -> Result | None:
         if not full:

@@ -4,23 +4,17 @@ import asyncio
 from contextlib import suppress
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.state import TERMINAL
-from semantica_daemon.model.view import JobWithRuns
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
 
 DEFAULT_WAIT_MS = 8000
 Wait = Annotated[int, Meta(ge=0, le=86_400_000)]
-
-
-class Waited(Struct, frozen=True):
-    finished: bool
-    job: JobWithRuns
 
 
 class Waiting:
@@ -29,18 +23,18 @@ class Waiting:
         self._writer = writer
         self._feed = feed
 
-    async def wait(self, prefix: str, timeout_ms: int) -> Waited:
-        """Until the job has ended or the time is up; either way its newest state."""
-        job = await self._readers.ask(reads.job, prefix)
+    async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
+        """The whole id, and whether it has ended before the time was up."""
+        job_id, _ = await self._readers.ask(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
-        with self._feed.watching(job.job_id) as wake:
+        with self._feed.watching(job_id) as wake:
             while True:
                 wake.clear()
-                job = await self._readers.ask(reads.job, job.job_id)
+                _, state = await self._readers.ask(reads.state, job_id)
                 left = until - loop.time()
-                if job.state in TERMINAL or left <= 0:
-                    return Waited(job.state in TERMINAL, job)
+                if state in TERMINAL or left <= 0:
+                    return job_id, state in TERMINAL
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await wake.wait()
@@ -58,7 +52,7 @@ class Waiting:
         return result
 
     async def _until_gone(self, result: Cancelled, wait_ms: int) -> Cancelled:
-        waited = await asyncio.gather(*(self.wait(job_id, wait_ms) for job_id in result.cancelling))
-        gone = [one.job.job_id for one in waited if one.finished]
-        still = [one.job.job_id for one in waited if not one.finished]
+        waited = await asyncio.gather(*(self.until_ended(job_id, wait_ms) for job_id in result.cancelling))
+        gone = [job_id for job_id, ended in waited if ended]
+        still = [job_id for job_id, ended in waited if not ended]
         return Cancelled(result.cancelled + gone, still, result.unchanged)

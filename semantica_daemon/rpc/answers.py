@@ -14,11 +14,12 @@ from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.engine.waiting import Waited, Waiting
+from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping
 from semantica_daemon.model.event import Filter
 from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.model.view import JobWithRuns, QueueView
 from semantica_daemon.rpc import params
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
@@ -68,8 +69,11 @@ async def list_jobs(rooms: Rooms, _: Session, asked: params.ListParams) -> param
     return params.JobList(items, None if cursor is None else str(cursor))
 
 
-async def wait(rooms: Rooms, _: Session, asked: params.WaitParams) -> Waited:
-    return await rooms.waiting.wait(asked.job_id, asked.timeout_ms)
+async def wait(rooms: Rooms, session: Session, asked: params.WaitParams) -> params.Waited:
+    job_id, ended = await rooms.waiting.until_ended(asked.job_id, asked.timeout_ms)
+    await session.turn()
+    job = await rooms.readers.ask(reads.job, job_id)
+    return params.Waited(ended or job.state in TERMINAL, job)
 
 
 async def cancel(rooms: Rooms, _: Session, asked: params.CancelParams) -> Cancelled:

@@ -29,6 +29,7 @@ log = structlog.get_logger()
 
 IDLE_HALF_FRAME_S = 30.0
 CHUNK = 65_536
+MOST_TURNS = 4
 
 
 class Batch(Struct):
@@ -49,6 +50,8 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._tasks: set[asyncio.Task[None]] = set()
         self._by_id: dict[bytes, asyncio.Task[None]] = {}
         self._reading = False
+        self._turns = asyncio.Semaphore(MOST_TURNS)
+        self._having_turns: set[asyncio.Task[Any] | None] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._writable = asyncio.Event()
         self._idle: asyncio.TimerHandle | None = None
@@ -199,11 +202,16 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._tasks.discard(task)
         if self._by_id.get(key) is task:
             del self._by_id[key]
+        if task in self._having_turns:
+            self._having_turns.discard(task)
+            self._turns.release()
 
     async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
         """The catch-all around a request."""
         try:
             assert not isinstance(method.call, Write)
+            if not method.waits:
+                await self.turn()
             result: Any = await method.call(self._rooms, self, params)
         except asyncio.CancelledError:
             if self._closing:
@@ -256,6 +264,13 @@ class Connection(asyncio.BufferedProtocol, Session):
         gathered, self._outgoing = self._outgoing, []
         if self._transport is not None and gathered:
             self._transport.write(b"".join(gathered))
+
+    async def turn(self) -> None:
+        """Few answers at a time, and none while the client does not read what it has: a thousand calls for large
+        jobs must not be a thousand large jobs in memory."""
+        await self._turns.acquire()
+        self._having_turns.add(asyncio.current_task())
+        await self._writable.wait()
 
     async def notify(self, method: str, params: Any) -> None:
         """Waits while the client does not read: a subscriber costs its own delay and one message."""

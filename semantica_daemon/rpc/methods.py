@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.engine.waiting import Waited
 from semantica_daemon.errors import NotSupported, UnknownMethod
 from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.view import JobWithRuns
@@ -39,6 +38,11 @@ class Method(Struct, frozen=True):
     summary: str
     decoder: "msgspec.json.Decoder[Any]"
 
+    @property
+    def waits(self) -> bool:
+        """May take long without doing anything; takes its turn when it has something to answer."""
+        return self.call in (answers.wait, answers.cancel)
+
 
 def _row(name: str, takes: type[Struct], answers_: Any, call: Write | Call, summary: str) -> Method:
     return Method(name, takes, answers_, call, summary, msgspec.json.Decoder(takes))
@@ -68,7 +72,7 @@ TABLE: tuple[Method, ...] = (
     _row("job.plan", JobSpec, Forecast, Write(enqueue.forecast, _admit), "what an enqueue would do, without doing it"),
     _row("job.get", params.OneJob, JobWithRuns, answers.get, "a job and its runs"),
     _row("job.list", params.ListParams, params.JobList, answers.list_jobs, "jobs by filters, a page at a time"),
-    _row("job.wait", params.WaitParams, Waited, answers.wait, "wait for the end of a job"),
+    _row("job.wait", params.WaitParams, params.Waited, answers.wait, "wait for the end of a job"),
     _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel jobs by id, tag, group, subject, queue"),
     _row("event.subscribe", params.SubscribeParams, params.Subscribed, answers.subscribe, "follow the stream"),
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),

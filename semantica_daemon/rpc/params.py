@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from semantica_daemon.engine.waiting import Wait
 from semantica_daemon.model.event import Event
 from semantica_daemon.model.job import At, JobId, JobSpec, Label, Queue, Subject
-from semantica_daemon.model.view import JobView, QueueStats, QueueView
+from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats, QueueView
 
 State = Literal[
     "QUEUED", "SCHEDULED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"
@@ -41,6 +41,11 @@ class OneJob(Params, frozen=True):
 
 class WaitParams(OneJob, frozen=True):
     timeout_ms: Wait = 8000
+
+
+class Waited(Struct, frozen=True):
+    finished: bool
+    job: JobWithRuns
 
 
 class ListParams(Params, frozen=True):

@@ -5,6 +5,9 @@ from typing import Any, Protocol
 
 
 class Session(Protocol):
+    async def turn(self) -> None:
+        """Wait until this call may bring an answer into memory; a call that `waits` asks for it when it is done."""
+
     async def notify(self, method: str, params: Any) -> None: ...
 
     def follow(self, name: str, task: "asyncio.Task[None]") -> None: ...

@@ -80,6 +80,13 @@ async def job(db: Connection, prefix: str) -> JobWithRuns:
     return rows.job_with_runs(find.the_one(found, prefix))
 
 
+async def state(db: Connection, prefix: str) -> tuple[str, str]:
+    """(id, state): all that a wait needs to look at until there is something to show."""
+    sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
+    job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+    return job_id, now
+
+
 async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:
     """One page and the cursor of the next."""
     found: list[Any] = []

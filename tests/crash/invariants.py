@@ -68,12 +68,12 @@ BROKEN = {
         FROM jobs LEFT JOIN jobs AS winner ON winner.id = jobs.superseded_by
         WHERE jobs.state = 'SUPERSEDED' AND coalesce(winner.generation, -1) <= jobs.generation""",
     "an older generation started after a newer one": """
-        SELECT jobs.id, other.id FROM job_runs
-        JOIN jobs ON jobs.id = job_runs.job_id
-        JOIN jobs AS other ON other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type
-          AND other.generation > jobs.generation
-        JOIN job_runs AS newer ON newer.job_id = other.id
-        WHERE jobs.subject_key <> '' AND newer.started_at < job_runs.started_at""",
+        SELECT * FROM (
+          SELECT jobs.id, generation, max(generation) OVER (
+            PARTITION BY subject_key, job_type ORDER BY job_runs.started_at, generation
+          ) AS newest_yet
+          FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id WHERE subject_key <> ''
+        ) WHERE newest_yet > generation""",
     "a queue miscounts": """
         SELECT queue, 'counted' FROM queue_counts AS kept
         WHERE (queued, scheduled, running, done, failed, cancelled, superseded) <> (

@@ -222,6 +222,18 @@ def test_a_second_daemon_touches_nothing(process: Process) -> None:
     assert process.call("job.get", job_id=job_id)["state"] == "RUNNING"
 
 
+@pytest.mark.parametrize("migrated", [False, True])
+def test_a_database_held_by_another_is_no_fault_of_the_configuration(process: Process, migrated: bool) -> None:
+    """Tried again later it works, so the code says temporary: 78 would keep a service from being restarted."""
+    if migrated:
+        process.start().stop()
+    holder = sqlite3.connect(process.home / "meta.db", isolation_level=None)
+    holder.execute("PRAGMA journal_mode = WAL")
+    holder.execute("BEGIN IMMEDIATE")
+    refused(75, "meta.db", SEMANTICA_HOME=str(process.home))
+    holder.close()
+
+
 def test_folder_socket_and_database_are_for_us_alone(home: Path) -> None:
     made = home / "new"
     process = Process(home, SEMANTICA_HOME=str(made))

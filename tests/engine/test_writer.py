@@ -103,10 +103,11 @@ async def test_a_database_held_for_long_refuses_callers_and_keeps_the_ends_of_ru
     assert await asyncio.to_thread(place.entered.wait, 10)
     with held(working):
         place.open.set()
-        with pytest.raises(RpcError) as refused:
-            await working.enqueue(user_tag="refused")
-        assert (refused.value.code, refused.value.data["code"]) == (5001, "E_DATABASE_BUSY")
-        assert refused.value.data["retryable"] is True
+        for _ in range(2):
+            with pytest.raises(RpcError) as refused:
+                await working.enqueue(user_tag="refused")
+            assert (refused.value.code, refused.value.data["code"]) == (5001, "E_DATABASE_BUSY")
+            assert refused.value.data["retryable"] is True
         assert await working.state(running) == "RUNNING", "reads go on"
         assert (await working.call("admin.health"))["status"] == "degraded"
     assert (await working.ended(running))["result_summary"] == "held"

@@ -130,25 +130,28 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
 
 @pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
 @pytest.mark.parametrize("name", BAD)
-async def test_bad_input_gets_its_code_and_harms_nobody(real: Harness, home: Path, name: str, headers: bool) -> None:
+async def test_bad_input_gets_its_code_and_harms_nobody(
+    shared: Harness, shared_home: Path, name: str, headers: bool
+) -> None:
     body, codes = BAD[name]
-    wire = await Wire.open(real.paths.socket, headers)
+    wire = await Wire.open(shared.paths.socket, headers)
     if not headers and body[:1] not in b"{[":
         wire.put(request("initialized", id="first"))
         assert (await wire.message())["id"] == "first"
-    async with nobody_notices(real, home):
+    async with nobody_notices(shared, shared_home):
         reply = await wire.ask(body)
         assert reply["error"]["code"] in codes, reply["error"]
         assert set(reply) == {"jsonrpc", "id", "error"}
         assert {"code", "retryable", "hint"} <= set(reply["error"]["data"])
         assert len(json.dumps(reply)) < 20_000, "a refusal does not repeat what it refuses"
         assert (await wire.ask(request("initialized", id="after"))) == {"jsonrpc": "2.0", "id": "after", "result": None}
+    wire.close()
 
 
 @pytest.mark.parametrize("name", ["version 1.0", "method null", "2^63 in payload", "5,000 digits in payload"])
-async def test_a_refusal_carries_the_id_when_there_is_one(real: Harness, name: str) -> None:
+async def test_a_refusal_carries_the_id_when_there_is_one(shared: Harness, name: str) -> None:
     for text, value in ((b"7", 7), (b'"seven"', "seven"), (b"1.5", 1.5), (b"null", None)):
-        wire = await Wire.open(real.paths.socket)
+        wire = await Wire.open(shared.paths.socket)
         reply = await wire.ask(BAD[name][0].replace(b'"id":1', b'"id":' + text, 1))
         assert reply["id"] == value
 
@@ -162,9 +165,11 @@ async def test_a_refusal_carries_the_id_when_there_is_one(real: Harness, name: s
     ],
     ids=["get", "post", "text", "nul", "utf-16", "tls", "bom", "xml", "number", "string", "null", "negative", "random"],
 )  # fmt: skip
-async def test_what_is_neither_framing_gets_one_line_and_is_closed(real: Harness, home: Path, garbage: bytes) -> None:
-    async with nobody_notices(real, home):
-        text = await exchange(real.paths.socket, garbage, half_close=False)
+async def test_what_is_neither_framing_gets_one_line_and_is_closed(
+    shared: Harness, shared_home: Path, garbage: bytes
+) -> None:
+    async with nobody_notices(shared, shared_home):
+        text = await exchange(shared.paths.socket, garbage, half_close=False)
     (line,) = text.splitlines()
     reply = json.loads(line)
     assert (reply["id"], reply["error"]["code"]) == (None, PARSE)
@@ -172,10 +177,12 @@ async def test_what_is_neither_framing_gets_one_line_and_is_closed(real: Harness
 
 
 @pytest.mark.parametrize("start", [b"{", b"[", b"C"])
-async def test_random_bytes_after_a_good_beginning_harm_nobody(real: Harness, home: Path, start: bytes) -> None:
+async def test_random_bytes_after_a_good_beginning_harm_nobody(
+    shared: Harness, shared_home: Path, start: bytes
+) -> None:
     """Each line of it is refused or, as a header, ends the connection; whichever, only refusals come back."""
-    async with nobody_notices(real, home):
-        text = await exchange(real.paths.socket, start + Random(11).randbytes(300_000))
+    async with nobody_notices(shared, shared_home):
+        text = await exchange(shared.paths.socket, start + Random(11).randbytes(300_000))
     codes = [int(part.split(b",")[0]) for part in text.split(b'"error":{"code":')[1:]]
     assert codes
     assert set(codes) <= {PARSE, REQUEST}

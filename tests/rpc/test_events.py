@@ -5,6 +5,7 @@ Subscribers that do not read are in `test_slow_readers`.
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def chosen(events: list[dict[str, Any]], filters: dict[str, Any], ids: list[str]
     """The same choice by hand, from what each event says of itself and what we know of its job."""
     queues = dict(zip(ids, ("one", "two", "one", "two"), strict=True))
     tags = dict(zip(ids, ("a", "b", None, "a"), strict=True))
-    rules = {
+    rules: dict[str, Callable[[dict[str, Any], Any], bool]] = {
         "job_id": lambda event, value: event["job_id"] == value,
         "queue": lambda event, value: value in (queues.get(event["job_id"]), event["payload"].get("queue")),
         "user_tag": lambda event, value: tags.get(event["job_id"]) == value,
@@ -313,7 +314,8 @@ async def test_a_hole_in_what_is_kept_is_told_and_nothing_around_it_is_lost(home
     async with daemon(home) as harness:
         client = await harness.client()
         await client.call("event.subscribe", since=since)
-        seen, gaps = [], []
+        seen: list[int] = []
+        gaps: list[tuple[int, int]] = []
         newest = (await every_stored(home))[-1]
         while not seen or seen[-1] < newest:
             message = await client.notifications.get()

@@ -1,7 +1,6 @@
-"""Bytes to messages over the real socket: two framings told apart by the first byte, in any pieces they may come."""
+"""Bytes to messages over the shared socket: two framings told apart by the first byte, in any pieces they may come."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +20,8 @@ async def wired(harness: Harness, headers: bool = False) -> Wire:
 
 
 @pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
-async def test_both_framings_answer_in_kind(real: Harness, headers: bool) -> None:
-    wire = await wired(real, headers)
+async def test_both_framings_answer_in_kind(shared: Harness, headers: bool) -> None:
+    wire = await wired(shared, headers)
     for number in range(3):
         reply = await wire.ask(request("admin.health", id=number))
         assert (reply["id"], reply["result"]["status"]) == (number, "ready")
@@ -30,14 +29,14 @@ async def test_both_framings_answer_in_kind(real: Harness, headers: bool) -> Non
 
 @pytest.mark.parametrize("blanks", [b"\n", b" \t\r\n \n", b"\r\n\r\n"])
 @pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
-async def test_leading_blanks_do_not_decide_the_framing(real: Harness, headers: bool, blanks: bytes) -> None:
-    wire = await wired(real, headers)
+async def test_leading_blanks_do_not_decide_the_framing(shared: Harness, headers: bool, blanks: bytes) -> None:
+    wire = await wired(shared, headers)
     wire.send(blanks)
     assert (await wire.ask(HELLO))["result"]["status"] == "ready"
 
 
-async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(real: Harness) -> None:
-    wire = await wired(real)
+async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(shared: Harness) -> None:
+    wire = await wired(shared)
     (reply,) = await wire.ask(b"[" + HELLO + b"]")
     assert reply["result"]["status"] == "ready"
 
@@ -52,106 +51,106 @@ async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(real: Harne
         b"Content-Length: %d\r\nX-Other: Content-Length: 7\r\n\r\n",
     ],
 )
-async def test_headers_are_read_without_case_and_others_are_ignored(real: Harness, head: bytes) -> None:
-    wire = await wired(real, headers=True)
+async def test_headers_are_read_without_case_and_others_are_ignored(shared: Harness, head: bytes) -> None:
+    wire = await wired(shared, headers=True)
     for _ in range(2):
         wire.send(head % len(HELLO) + HELLO)
         assert (await wire.message())["result"]["status"] == "ready"
 
 
-async def test_header_and_body_may_come_in_two_writes(real: Harness) -> None:
-    wire = await wired(real, headers=True)
+async def test_header_and_body_may_come_in_two_writes(shared: Harness) -> None:
+    wire = await wired(shared, headers=True)
     wire.send(b"Content-Length: %d\r\n\r\n" % len(HELLO))
-    await real.settle()
+    await shared.settle()
     wire.send(HELLO)
     assert (await wire.message())["result"]["status"] == "ready"
 
 
 @pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
-async def test_a_message_may_come_byte_by_byte(real: Harness, headers: bool) -> None:
-    wire = await wired(real, headers)
+async def test_a_message_may_come_byte_by_byte(shared: Harness, headers: bool) -> None:
+    wire = await wired(shared, headers)
     for byte in frame(HELLO) if headers else HELLO + b"\n":
         wire.send(bytes([byte]))
-        await real.settle()
+        await shared.settle()
     assert (await wire.message())["result"]["status"] == "ready"
 
 
 @pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
-async def test_many_messages_may_come_in_one_write(real: Harness, headers: bool) -> None:
-    wire = await wired(real, headers)
+async def test_many_messages_may_come_in_one_write(shared: Harness, headers: bool) -> None:
+    wire = await wired(shared, headers)
     bodies = [request("initialized", id=number) for number in range(300)]
     wire.send(b"".join(frame(body) if headers else body + b"\n" for body in bodies))
     assert {reply["id"] for reply in await wire.messages(300)} == set(range(300))
 
 
-async def test_empty_lines_between_messages_are_nothing(real: Harness) -> None:
-    wire = await wired(real)
+async def test_empty_lines_between_messages_are_nothing(shared: Harness) -> None:
+    wire = await wired(shared)
     wire.send(b"\n\r\n" + HELLO + b"\r\n\n  \n" + request("initialized", id=2) + b"\n")
     assert {reply["id"] for reply in await wire.messages(2)} == {1, 2}
 
 
-async def test_a_framed_body_may_span_lines_and_begin_with_blanks(real: Harness) -> None:
-    wire = await wired(real, headers=True)
+async def test_a_framed_body_may_span_lines_and_begin_with_blanks(shared: Harness) -> None:
+    wire = await wired(shared, headers=True)
     reply = await wire.ask(b'\n {"jsonrpc": "2.0",\n "id": 1,\n "method": "initialized"}\n')
     assert reply == {"jsonrpc": "2.0", "id": 1, "result": None}
     (reply,) = await wire.ask(b'\n [{"jsonrpc": "2.0", "id": 2, "method": "initialized"}]\n')
     assert reply == {"jsonrpc": "2.0", "id": 2, "result": None}
 
 
-async def test_the_framing_is_kept_for_the_connection(real: Harness) -> None:
+async def test_the_framing_is_kept_for_the_connection(shared: Harness) -> None:
     """Headers on a connection of lines are lines that are no JSON; the connection goes on."""
-    wire = await wired(real)
+    wire = await wired(shared)
     await wire.ask(HELLO)
     wire.send(b"Content-Length: 10\r\n")
     assert (await wire.message())["error"]["code"] == -32700
     assert (await wire.ask(HELLO))["result"]["status"] == "ready"
 
 
-async def test_large_messages_pass_in_both_directions(real: Harness) -> None:
+async def test_large_messages_pass_in_both_directions(shared: Harness) -> None:
     payload = {"text": "ä" * 2_000_000}
     for headers in (False, True):
-        wire = await wired(real, headers)
+        wire = await wired(shared, headers)
         ack = await wire.ask(request("job.enqueue", job_type="semantica.echo", payload=payload))
         waited = await wire.ask(request("job.wait", job_id=ack["result"]["job_id"]))
         assert waited["result"]["job"]["result_summary"] == payload
 
 
-async def test_a_half_closed_client_still_gets_every_answer(real: Harness) -> None:
-    job = await real.enqueue("semantica.sleep", payload={"ms": 100})
+async def test_a_half_closed_client_still_gets_every_answer(shared: Harness) -> None:
+    job = await shared.enqueue("semantica.sleep", payload={"ms": 100})
     waits = request("job.wait", id="wait", job_id=job["job_id"])
-    replies = lines(await exchange(real.paths.socket, waits + b"\n" + HELLO + b"\n"))
+    replies = lines(await exchange(shared.paths.socket, waits + b"\n" + HELLO + b"\n"))
     by_id = {reply["id"]: reply["result"] for reply in replies}
     assert by_id["wait"]["job"]["state"] == "DONE"
     assert by_id[1]["status"] == "ready"
 
 
-async def test_a_half_closed_client_with_frames_still_gets_its_answer(real: Harness) -> None:
-    text = await exchange(real.paths.socket, frame(HELLO))
+async def test_a_half_closed_client_with_frames_still_gets_its_answer(shared: Harness) -> None:
+    text = await exchange(shared.paths.socket, frame(HELLO))
     head, _, body = text.partition(b"\r\n\r\n")
     assert head == b"Content-Length: %d" % len(body)
     assert json.loads(body)["result"]["status"] == "ready"
 
 
-async def test_a_last_line_counts_without_its_newline(real: Harness) -> None:
-    first, last = lines(await exchange(real.paths.socket, HELLO + b"\n" + request("initialized", id="last")))
+async def test_a_last_line_counts_without_its_newline(shared: Harness) -> None:
+    first, last = lines(await exchange(shared.paths.socket, HELLO + b"\n" + request("initialized", id="last")))
     assert {first["id"], last["id"]} == {1, "last"}
-    (only,) = lines(await exchange(real.paths.socket, HELLO))
+    (only,) = lines(await exchange(shared.paths.socket, HELLO))
     assert only["result"]["status"] == "ready"
 
 
-async def test_a_last_line_that_is_cut_off_is_refused(real: Harness) -> None:
-    (reply,) = lines(await exchange(real.paths.socket, HELLO[:-5]))
+async def test_a_last_line_that_is_cut_off_is_refused(shared: Harness) -> None:
+    (reply,) = lines(await exchange(shared.paths.socket, HELLO[:-5]))
     assert (reply["id"], reply["error"]["code"]) == (None, -32700)
 
 
-async def test_half_a_frame_at_the_end_is_dropped_and_the_connection_closed(real: Harness) -> None:
-    assert await exchange(real.paths.socket, frame(HELLO)[:-5]) == b""
-    assert await exchange(real.paths.socket, frame(HELLO)[:8]) == b""
+async def test_half_a_frame_at_the_end_is_dropped_and_the_connection_closed(shared: Harness) -> None:
+    assert await exchange(shared.paths.socket, frame(HELLO)[:-5]) == b""
+    assert await exchange(shared.paths.socket, frame(HELLO)[:8]) == b""
 
 
-async def test_a_client_that_sends_nothing_and_half_closes_is_closed(real: Harness) -> None:
-    assert await exchange(real.paths.socket, b"") == b""
-    assert await exchange(real.paths.socket, b" \n") == b""
+async def test_a_client_that_sends_nothing_and_half_closes_is_closed(shared: Harness) -> None:
+    assert await exchange(shared.paths.socket, b"") == b""
+    assert await exchange(shared.paths.socket, b" \n") == b""
 
 
 async def test_thousands_of_calls_before_a_half_close_are_all_answered(real: Harness) -> None:
@@ -165,8 +164,8 @@ async def test_thousands_of_calls_before_a_half_close_are_all_answered(real: Har
     "head",
     [b"Content-Length: x\r\n\r\n", b"Content-Length: -1\r\n\r\n", b"Content-Type: y\r\n\r\n", b"Cookie\r\n\r\n"],
 )
-async def test_a_bad_header_block_closes_the_connection(real: Harness, head: bytes) -> None:
-    wire = await wired(real, headers=True)
+async def test_a_bad_header_block_closes_the_connection(shared: Harness, head: bytes) -> None:
+    wire = await wired(shared, headers=True)
     wire.send(head + HELLO)
     reply = await wire.message()
     assert (reply["id"], reply["error"]["code"]) == (None, -32700)
@@ -174,14 +173,14 @@ async def test_a_bad_header_block_closes_the_connection(real: Harness, head: byt
     await wire.ended()
 
 
-async def test_an_empty_body_is_no_json_and_the_connection_goes_on(real: Harness) -> None:
-    wire = await wired(real, headers=True)
+async def test_an_empty_body_is_no_json_and_the_connection_goes_on(shared: Harness) -> None:
+    wire = await wired(shared, headers=True)
     assert (await wire.ask(b""))["error"]["code"] == -32700
     assert (await wire.ask(HELLO))["result"]["status"] == "ready"
 
 
-async def test_http_is_told_what_this_is_and_how_to_call(real: Harness, home: Path) -> None:
-    wire = await wired(real)
+async def test_http_is_told_what_this_is_and_how_to_call(shared: Harness) -> None:
+    wire = await wired(shared)
     wire.send(b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
     error = (await wire.message())["error"]
     assert (error["code"], error["data"]["code"]) == (-32700, "E_PARSE")

@@ -104,9 +104,9 @@ async def test_a_long_queue_is_cancelled_whole(real: Harness) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"job_id": "abcd", "queue": "q"}, {"reason": "x"}, MINE])
-async def test_exactly_one_selector_is_needed(real: Harness, given: dict[str, Any]) -> None:
+async def test_exactly_one_selector_is_needed(shared: Harness, given: dict[str, Any]) -> None:
     with pytest.raises(RpcError) as caught:
-        await real.call("job.cancel", **given)
+        await shared.call("job.cancel", **given)
     assert (caught.value.code, caught.value.data["path"]) == (-32602, "$")
     assert "exactly one of job_id" in caught.value.message
 
@@ -123,10 +123,10 @@ async def test_exactly_one_selector_is_needed(real: Harness, given: dict[str, An
     ],
 )
 async def test_a_selection_that_cannot_be_is_refused_with_its_path(
-    real: Harness, given: dict[str, Any], path: str
+    shared: Harness, given: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(RpcError) as caught:
-        await real.call("job.cancel", **given)
+        await shared.call("job.cancel", **given)
     assert (caught.value.code, caught.value.data["path"]) == (-32602, path)
 
 

@@ -38,9 +38,9 @@ async def waiting_job(harness: Harness) -> str:
     ],
 )
 @pytest.mark.parametrize("method", ["initialized", "job.plan", "no.such"])
-async def test_an_id_comes_back_as_it_was_written(real: Harness, text: str, method: str) -> None:
+async def test_an_id_comes_back_as_it_was_written(shared: Harness, text: str, method: str) -> None:
     """By a call that is a question, one that goes through the writer, and one that is refused."""
-    wire = await wired(real)
+    wire = await wired(shared)
     params = '{"job_type": "semantica.noop"}' if method == "job.plan" else "null"
     wire.put(f'{{"jsonrpc":"2.0","id":{text},"method":"{method}","params":{params}}}'.encode())
     reply = await wire.message()
@@ -87,8 +87,8 @@ def calls_under_way() -> int:
 @pytest.mark.parametrize(
     "params", ["", ',"params":null', ',"params":[]', ',"params":{}', ',"params":[ ]', ',"params": { }']
 )
-async def test_no_arguments_may_be_written_in_any_way(real: Harness, params: str) -> None:
-    wire = await wired(real)
+async def test_no_arguments_may_be_written_in_any_way(shared: Harness, params: str) -> None:
+    wire = await wired(shared)
     reply = await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"admin.health"{params}}}'.encode())
     assert reply["result"]["status"] == "ready"
     reply = await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"job.get"{params}}}'.encode())
@@ -97,8 +97,8 @@ async def test_no_arguments_may_be_written_in_any_way(real: Harness, params: str
 
 
 @pytest.mark.parametrize("params", ["[1]", "7", '"x"', "true", '[{"job_id":"abcd"}]'])
-async def test_arguments_that_are_no_object_are_refused(real: Harness, params: str) -> None:
-    wire = await wired(real)
+async def test_arguments_that_are_no_object_are_refused(shared: Harness, params: str) -> None:
+    wire = await wired(shared)
     error = (await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"job.get","params":{params}}}'.encode()))["error"]
     assert (error["code"], error["data"]["path"]) == (-32602, "$")
 
@@ -259,7 +259,7 @@ async def test_a_cancelled_call_ends_only_on_its_own_connection(real: Harness) -
 
 async def test_an_lsp_client_greets_and_leaves_and_the_daemon_stays(real: Harness) -> None:
     wire = await wired(real, headers=True)
-    sent = {"processId": 1, "rootUri": None, "capabilities": {"textDocument": {}}}
+    sent: dict[str, Any] = {"processId": 1, "rootUri": None, "capabilities": {"textDocument": {}}}
     hello = (await wire.ask(request("initialize", id=0, **sent)))["result"]
     assert hello["capabilities"] == {}
     assert hello["serverInfo"] == {"name": "semanticad", "version": hello["version"]}
@@ -302,8 +302,8 @@ async def refused(harness: Harness, method: str, /, **params: Any) -> RpcError:
         ("initialise", "initialize"),
     ],
 )
-async def test_a_misspelt_method_is_told_the_nearest(real: Harness, wrong: str, meant: str) -> None:
-    error = await refused(real, wrong)
+async def test_a_misspelt_method_is_told_the_nearest(shared: Harness, wrong: str, meant: str) -> None:
+    error = await refused(shared, wrong)
     assert (error.code, error.data["code"]) == (-32601, "E_METHOD_NOT_FOUND")
     assert error.data["hint"] == f"did you mean {meant}?"
 
@@ -327,9 +327,9 @@ async def test_a_method_like_no_other_is_pointed_to_discover(real: Harness) -> N
     ],
 )
 async def test_an_unknown_field_is_refused_with_its_path_and_the_nearest(
-    real: Harness, method: str, params: dict[str, Any], path: str, hint: str
+    shared: Harness, method: str, params: dict[str, Any], path: str, hint: str
 ) -> None:
-    error = await refused(real, method, **params)
+    error = await refused(shared, method, **params)
     assert (error.code, error.data["code"], error.data["path"]) == (-32602, "E_PARAMS", path)
     assert f"`{path}`" in error.message
     assert error.data["hint"] == (f"did you mean {hint}?" if hint else "rpc.discover lists what each method takes")
@@ -348,9 +348,9 @@ async def test_an_unknown_field_is_refused_with_its_path_and_the_nearest(
     ],
 )
 async def test_a_wrong_value_is_refused_with_its_path_in_message_and_data(
-    real: Harness, params: dict[str, Any], path: str
+    shared: Harness, params: dict[str, Any], path: str
 ) -> None:
-    error = await refused(real, "job.enqueue", **params)
+    error = await refused(shared, "job.enqueue", **params)
     assert (error.code, error.data["path"]) == (-32602, path)
     assert f"`{path}`" in error.message
 

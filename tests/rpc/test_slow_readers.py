@@ -1,4 +1,4 @@
-"""Clients that send more than they read: bounded memory, nobody else slowed down, and nothing lost once they read on."""
+"""Clients that send more than they read: bounded memory, nobody else slowed, nothing lost once they read on."""
 
 import json
 import select
@@ -114,7 +114,7 @@ def test_large_answers_nobody_reads_are_not_piled_up(process: Process) -> None:
     settle(caller)
     grown = rss(caller) - before
     assert sorted(sender.read()["id"] for _ in range(100)) == list(range(100))
-    assert grown < 40 * MB, f"{grown / MB:.0f} MB for answers that nobody reads"
+    assert grown < 60 * MB, f"{grown / MB:.0f} MB for answers that nobody reads"
 
 
 def settle(caller: Line) -> None:

@@ -1,0 +1,24 @@
+"""One daemon for a whole module, where a test leaves nothing behind that the next could notice."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Harness, daemon
+
+
+@pytest.fixture(scope="module")
+def shared_home() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="sem-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+async def shared(shared_home: Path) -> AsyncIterator[Harness]:
+    """A daemon with two slots, in real time."""
+    async with daemon(shared_home, None, "[daemon]\nmax_slots = 2\n") as harness:
+        yield harness
