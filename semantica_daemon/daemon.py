@@ -118,11 +118,16 @@ class Daemon:
 
     async def _wait_for(self, tasks: "set[asyncio.Task[Any]]", most_ms: int, even_now: bool = False) -> None:
         """For all of the tasks, for a time, or until a second signal says now."""
-        gathered = asyncio.ensure_future(asyncio.gather(*tasks))
+        everything = asyncio.create_task(_all(tasks))
         now = asyncio.create_task(asyncio.Event().wait() if even_now else self._now.wait())
-        await asyncio.wait({gathered, now}, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
-        gathered.cancel()
-        now.cancel()
+        await asyncio.wait({everything, now}, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        for task in (everything, now, *tasks):
+            task.cancel()
+
+
+async def _all(tasks: "set[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        await task
 
 
 @asynccontextmanager
@@ -203,7 +208,9 @@ def open_database(setting: Setting) -> Database:
         connection = connect(setting.paths.database)
         applied = migrate(connection, setting.clock.now())
     except sqlite3.Error as error:
-        raise StartRefused(f"{setting.paths.database} cannot be opened: {error}") from error
+        held = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        hint = "another process holds it; try again" if held else str(error)
+        raise StartRefused(f"{setting.paths.database} cannot be opened: {hint}", 75 if held else 78) from error
     if applied:
         log.info("migrated", versions=applied)
     rules = limits(setting.config.slots, setting.config.queues)

@@ -16,7 +16,7 @@ from semantica_daemon.store import reads
 from semantica_daemon.store.database import Committed
 
 AT_HAND = 2000
-LARGEST_AT_HAND = 4_000_000
+LARGEST_AT_HAND = 4_000_000  # of messages and payloads
 PAGE = 500
 
 
@@ -111,15 +111,11 @@ class Feed:
 
     def _keep(self, events: list[Recorded]) -> None:
         self._recent += events
-        self._recent_size += sum(map(_size, events))
+        self._recent_size += sum(one.size for one in events)
         while len(self._recent) > 2 * AT_HAND or (self._recent_size > LARGEST_AT_HAND and len(self._recent) > 1):
             gone = self._recent[: max(1, len(self._recent) // 2)]
             del self._recent[: len(gone)]
-            self._recent_size -= sum(map(_size, gone))
-
-
-def _size(recorded: Recorded) -> int:
-    return len(recorded.event.message) + len(memoryview(recorded.event.payload)) + 200
+            self._recent_size -= sum(one.size for one in gone)
 
 
 def _unbroken(events: list[Recorded], cursor: int) -> list[Recorded]:

@@ -67,6 +67,7 @@ def _text(value: Any) -> Any:
 class Handler(Struct, frozen=True):
     function: Callable[[Context, Any], Any]
     is_async: bool
+    is_typed: bool
     payload: "msgspec.json.Decoder[Any]"
 
 
@@ -90,8 +91,11 @@ class Handlers:
 
     def check(self, job_type: str, payload: bytes) -> None:
         """A typed payload is refused when it is handed in, not when it is run."""
+        handler = self.get(job_type)
+        if not handler.is_typed:
+            return
         try:
-            self.get(job_type).payload.decode(payload)
+            handler.payload.decode(payload)
         except msgspec.ValidationError as error:
             message = str(error).replace("`$", "`$.payload")
             path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
@@ -134,7 +138,7 @@ def _handler(job_type: str, function: Any) -> Handler:
     hint = hints.get(taken[1].name)
     typed = isinstance(hint, type) and issubclass(hint, Struct)
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint if typed else dict[str, Any])
-    return Handler(function, inspect.iscoroutinefunction(function), decoder)
+    return Handler(function, inspect.iscoroutinefunction(function), typed, decoder)
 
 
 async def noop(ctx: Context, payload: dict[str, Any]) -> None:

@@ -41,6 +41,7 @@ class Recorded(Struct, frozen=True, gc=False):
     event: Event
     queue: str | None
     user_tag: str | None
+    size: int = 0
 
 
 class Filter(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """What a caller asks for (JobSpec) and what it is told (Ack, Forecast); the views of stored jobs are in `view`."""
 
 import hashlib
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,6 +35,9 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     conditions: dict[str, str] | None = None
 
 
+IMMEDIATE = Schedule()
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     job_type: JobType
     payload: dict[str, Any] = {}
@@ -48,7 +52,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     priority: Priority = 0
     execution_mode: Mode | None = None
     env_vars: dict[str, str] | None = None
-    schedule: Schedule = Schedule()
+    schedule: Schedule = IMMEDIATE
     stop_when_lost: bool = False
     max_attempts: Count = 0
     backoff_factor: Annotated[float, Meta(ge=1, le=100)] = 2.0
@@ -111,8 +115,11 @@ LATER = (
     "parents",
     "concurrency_key",
     "template_id",
+    "leftovers",
 )
 LATER_IN_SCHEDULE = ("wait_for_idle", "require_charging", "wait_for_event", "conditions")
+_later_fields = attrgetter(*LATER)
+NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
 UNHASHED: dict[str, Any] = {
     "idempotency_key": None,
     "idempotency_ttl_ms": 86_400_000,
@@ -124,12 +131,11 @@ UNHASHED: dict[str, Any] = {
 
 def check(spec: JobSpec) -> None:
     """What the fields say only together, and what this version does not do yet."""
-    for field in LATER:
-        if getattr(spec, field) not in (None, False):
-            raise _later(f"$.{field}")
-    if spec.leftovers == "keep":
-        raise _later("$.leftovers")
-    _check_schedule(spec.schedule)
+    if _later_fields(spec) != NOT_GIVEN:
+        given = next(field for field, usual in zip(LATER, NOT_GIVEN, strict=True) if getattr(spec, field) != usual)
+        raise _later(f"$.{given}")
+    if spec.schedule is not IMMEDIATE:
+        _check_schedule(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
         raise InvalidParams(
             "generation needs a subject_key - at `$.generation`", "say what the job is about", path="$.generation"

@@ -42,7 +42,7 @@ def raw(text: str | None) -> Raw:
 def recorded(row: Any) -> Recorded:
     sequence, job_sequence, job_id, at, event_type, level, message, payload, queue, user_tag = row
     event = Event(sequence, job_sequence, job_id, at, event_type, level, message, raw(payload))
-    return Recorded(event, queue, user_tag)
+    return Recorded(event, queue, user_tag, len(message) + len(payload))
 
 
 def queue_stats(row: Any) -> QueueStats:

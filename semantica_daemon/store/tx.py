@@ -107,4 +107,4 @@ class Tx:
 def _recorded(row: tuple[Any, ...]) -> Recorded:
     number, job_id, job_sequence, at, event_type, level, message, payload, _, queue, user_tag = row
     event = Event(number, job_sequence, job_id, at, event_type, level, message, Raw(payload))
-    return Recorded(event, queue, user_tag)
+    return Recorded(event, queue, user_tag, len(message) + len(payload))

@@ -26,12 +26,15 @@ CONFIG = deeds.config(slots=12, more="[queues.default]\nslots = 8\n")
 
 @pytest.mark.timeout(60 + 10 * KILLS)
 def test_whatever_is_killed_nothing_acknowledged_is_lost() -> None:
-    """In rounds, each in a home of its own, so that a long soak does not only check its own history."""
+    """In rounds, each in a home of its own, so that a long soak does not only check its own history.
+
+    The home of a round that fails is kept."""
     print(f"SEMANTICA_SEED={SEED} SEMANTICA_KILLS={KILLS}")
     random = Random(SEED)
     left = KILLS
     while left > 0:
         home = Path(tempfile.mkdtemp(prefix="sem-"))
+        print(f"round in {home}")
         play_round(home, min(left, KILLS_A_ROUND), random)
         left -= KILLS_A_ROUND
         shutil.rmtree(home)

@@ -37,6 +37,7 @@ async function main () {
   seen.health = [
     (await connection.sendRequest('admin.health')).status,
     (await connection.sendRequest(byType)).status,
+    (await connection.sendRequest('admin.health', null)).status,
     (await connection.sendRequest('admin.health', rpc.ParameterStructures.byPosition)).status,
     (await connection.sendRequest('admin.health', {})).status
   ]

@@ -56,7 +56,7 @@ def test_vscode_jsonrpc_greets_enqueues_follows_cancels_and_leaves(home: Path, m
         assert [event["event_type"] for event in seen["events"]] == ["job.queued", "job.started", "job.done"]
         assert {event["job_id"] for event in seen["events"]} == {seen["ack"]["job_id"]}
         assert seen["events"][0]["sequence"] == seen["subscribed"]["sequence"] + 1
-        assert seen["health"] == ["ready"] * 4
+        assert seen["health"] == ["ready"] * 5
         assert (seen["failed"]["code"], seen["failed"]["data"]["code"]) == (4001, "E_JOB_NOT_FOUND")
         assert seen["failed"]["data"]["hint"]
         assert (seen["cancelled"], seen["still"]) == (-32800, "SCHEDULED")

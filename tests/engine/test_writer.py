@@ -90,7 +90,7 @@ async def test_the_command_queue_is_bounded_and_everybody_is_answered(real: Harn
 
 async def test_a_database_held_for_a_while_only_costs_time(real: Harness) -> None:
     with held(real) as holder:
-        threading.Timer(0.7, lambda: holder.execute("ROLLBACK")).start()
+        threading.Timer(0.5, lambda: holder.execute("ROLLBACK")).start()
         job = await real.ended((await real.enqueue())["job_id"])
     assert job["state"] == "DONE"
 

@@ -1,14 +1,16 @@
 """Every row of "Bad input" in reliability.md, over the real socket: the right code, nobody else disturbed, nothing
 stored, and the connection goes on where the protocol lets it."""
 
+import contextlib
 import json
+import socket
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.harness import Harness
+from tests.harness import Harness, Process
 from tests.rpc.wire import Wire, exchange, frame, nobody_notices, request
 
 PARSE, REQUEST, PARAMS = -32700, -32600, -32602
@@ -268,3 +270,27 @@ async def test_frames_that_lie_about_their_length_end_only_their_own_connection(
         for length in (1, len(body) - 1, len(body) + 1):
             text = await exchange(real.paths.socket, b"Content-Length: %d\r\n\r\n%b" % (length, body) + frame(body))
             assert b'"result"' not in text or length == len(body)
+
+
+def test_memory_stays_flat_under_bad_input(home: Path) -> None:
+    """All of it, again and again: what the first rounds leave behind is there for the next."""
+    with Process(home).start() as process:
+        for _ in range(2):
+            send_it_all(process)
+        before = process.call("admin.stats")["system"]["rss_bytes"]
+        for _ in range(3):
+            send_it_all(process)
+        grown = process.call("admin.stats")["system"]["rss_bytes"] - before
+    assert grown < 20_000_000, f"{grown / 1e6:.0f} MB"
+
+
+def send_it_all(process: Process) -> None:
+    with process.connect() as connection, connection.makefile("rb") as stream:
+        for body, _ in BAD.values():
+            connection.sendall(body + b"\n")
+            assert b'"error"' in stream.readline()
+    for body in (b"{" + b"x" * (16 * 1024 * 1024 + 70_000), b"GET / HTTP/1.1\r\n\r\n", b"Content-Length: 10\r\n\r\n{"):
+        with process.connect() as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(body)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1000)

@@ -56,13 +56,21 @@ class Caller:
             assert time.monotonic() < until, f"{self.connections()} connections, not {connections}"
 
 
+def connected(process: Process) -> socket.socket:
+    """Waits while the listener's backlog is full, which a socket with a timeout does not."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(process.socket))
+    connection.settimeout(10)
+    return connection
+
+
 def test_a_thousand_connections_are_served_and_the_next_is_told(home: Path, many_files: None) -> None:
     with Process(home).start() as process, contextlib.ExitStack() as stack:
         first = Caller(process)
         first.until(1)
-        opened = [stack.enter_context(process.connect()) for _ in range(MOST - 1)]
+        opened = [stack.enter_context(connected(process)) for _ in range(MOST - 1)]
         first.until(MOST)
-        refused = [stack.enter_context(process.connect()) for _ in range(3)]
+        refused = [stack.enter_context(connected(process)) for _ in range(3)]
         for connection in refused:
             check_refused(connection)
         for connection in opened:
@@ -80,7 +88,7 @@ def test_a_burst_of_connections_is_held_to_the_limit_too(home: Path, many_files:
     with Process(home).start() as process, contextlib.ExitStack() as stack:
         first = Caller(process)
         first.until(1)
-        burst = [stack.enter_context(process.connect()) for _ in range(MOST + 200)]
+        burst = [stack.enter_context(connected(process)) for _ in range(MOST + 200)]
         first.until(MOST)
         told = [connection for connection in burst if readable(connection)]
         until = time.monotonic() + 10
@@ -114,21 +122,26 @@ async def connections(harness: Harness) -> int:
     return int((await harness.call("admin.health"))["parts"]["server"]["connections"])
 
 
-@pytest.mark.parametrize("doing", ["nothing", "wait", "subscribe", "subscribe to one job"])
+@pytest.mark.parametrize(
+    "doing", ["nothing", "wait", "more waits than may be in flight", "subscribe", "subscribe to one job"]
+)
 async def test_a_client_that_is_gone_gives_its_place_back(manual: Harness, doing: str) -> None:
     """Also one whose connection has nothing to say: otherwise a thousand of them would lock everybody out."""
     job_id = (await manual.enqueue(schedule=LONG))["job_id"]
     assert await connections(manual) == 1
     wire = await Wire.open(manual.paths.socket)
+    wait = request("job.wait", job_id=job_id, timeout_ms=86_400_000)
     calls = {
         "nothing": request("initialized"),
-        "wait": request("job.wait", job_id=job_id, timeout_ms=86_400_000),
+        "wait": wait,
+        "more waits than may be in flight": b"\n".join([wait] * 1500),
         "subscribe": request("event.subscribe", event_types=["never"]),
         "subscribe to one job": request("event.subscribe", job_id=job_id),
     }
     wire.put(calls[doing])
-    if doing != "wait":
+    if "wait" not in doing:
         await wire.message()
+    await manual.settle()
     assert await connections(manual) == 2
     wire.close()
     for _ in range(10):

@@ -208,7 +208,7 @@ async def test_requests_with_flipped_bytes_get_one_answer_each(real: Harness, ho
     chance = random.Random(seed)
     maker = Maker(seed)
     for number in range(200):
-        body = bytearray(maker.call(number).replace(b'"job.wait"', b'"job.list"'))
+        body = bytearray(without_waits(maker.call(number)))
         for _ in range(chance.randint(1, 4)):
             body[chance.randrange(len(body))] = chance.choice([*range(10), *range(11, 256)])
         wire = await Wire.open(real.paths.socket)
@@ -218,19 +218,17 @@ async def test_requests_with_flipped_bytes_get_one_answer_each(real: Harness, ho
     assert (await real.call("admin.health"))["status"] == "ready"
 
 
+def without_waits(body: bytes) -> bytes:
+    """So that the daemon closes each connection as soon as it has answered."""
+    for waits, does_not in ((b"job.wait", b"job.get"), (b"event.subscribe", b"event.list"), (b"wait_ms", b"reason")):
+        body = body.replace(b'"%b"' % waits, b'"%b"' % does_not)
+    return body
+
+
 async def at_most_one_answer(wire: Wire, body: bytes) -> None:
-    """None when a flipped byte made it a notification; a subscription goes on until its client is gone."""
-    answers = []
-    try:
-        async with asyncio.timeout(5):
-            while line := await wire.reader.readline():
-                message = json.loads(line)
-                if "method" in message:
-                    break
-                answers.append(message)
-    except TimeoutError:
-        assert answers, body
-    wire.close()
+    """None when a flipped byte made it a notification."""
+    async with asyncio.timeout(10):
+        answers = [json.loads(line) async for line in wire.reader]
     assert len(answers) <= 1, (body, answers)
     assert all(one.get("error", {}).get("code") != -32603 for one in answers), (body, answers)
 

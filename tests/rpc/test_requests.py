@@ -85,7 +85,8 @@ def calls_under_way() -> int:
 
 
 @pytest.mark.parametrize(
-    "params", ["", ',"params":null', ',"params":[]', ',"params":{}', ',"params":[ ]', ',"params": { }']
+    "params",
+    ["", ',"params":null', ',"params":[]', ',"params":{}', ',"params":[ ]', ',"params":[null]', ',"params": { }'],
 )
 async def test_no_arguments_may_be_written_in_any_way(shared: Harness, params: str) -> None:
     wire = await wired(shared)

@@ -200,3 +200,17 @@ def test_a_subscriber_that_reads_slowly_gets_everything_while_more_is_made(proce
     while seen[-1] < newest:
         seen += [event["sequence"] for event in slow.read()["params"]["events"]]
     assert seen == list(range(1, newest + 1))
+
+
+def test_a_stuck_reader_and_a_thousand_waits_do_not_hold_up_the_end(process: Process) -> None:
+    caller = Line(process)
+    make_events(caller, 500)
+    stuck = Line(process, receive_buffer=4096)
+    stuck.send(request("event.subscribe", since=0) + b"\n")
+    job_id = caller.call("job.enqueue", job_type="semantica.noop", schedule=LONG)["job_id"]
+    waiting = Line(process)
+    waiting.send(b"".join(request("job.wait", id=n, job_id=job_id, timeout_ms=60_000) + b"\n" for n in range(1000)))
+    caller.call("initialized")
+    began = time.monotonic()
+    assert process.stop() == 0
+    assert time.monotonic() - began < 4

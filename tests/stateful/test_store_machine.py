@@ -1,8 +1,12 @@
 """The store's verbs in any order, against a dict: same answers, same rows, and the invariants after every step."""
 
+import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random, SystemRandom
 from typing import Any
 
 import pytest
@@ -25,37 +29,40 @@ from semantica_daemon.store.writes.promote import Promote, promote
 from semantica_daemon.store.writes.queues import Pause, Resume, pause, resume
 from semantica_daemon.store.writes.recover import recover
 from tests.builders import Store, admitted
-from tests.stateful.reference import Job, Reference
+from tests.stateful.reference import LIVE, Job, Reference
 from tests.store import invariants
 from tests.store.steps import BAD, GOOD, HOPELESS
 
 # Ten seconds when all is well; a failure is made small before it is shown, and that takes its time.
 pytestmark = pytest.mark.timeout(400)
 
-SLOTS = 2
+SLOTS = 3
 QUEUES = {"one": QueueRules(slots=1), "small": QueueRules(max_queued=3)}
 
-# Few values of each kind, so that jobs meet; instants are given relative to now.
-specs = st.fixed_dictionaries(
-    {
-        "job_type": st.sampled_from(["semantica.noop", "semantica.echo"]),
-        "queue": st.sampled_from(["default", "one", "small"]),
-        "subject_key": st.sampled_from([None, "a", "a", "b"]),
-        "generation": st.none() | st.integers(0, 6),
-        "supersede": st.sampled_from(["lane", "lane", "subject", "none"]),
-        "on_running": st.sampled_from(["finish", "cancel"]),
-        "max_interrupts": st.integers(0, 2),
-        "priority": st.integers(-1, 1),
-        "schedule": st.sampled_from([None, None, ("AFTER", 0), ("AFTER", 50), ("AT", 200), ("AT", -5)]),
-        "ttl_ms": st.sampled_from([None, None, 0, 40, 400]),
-        "deadline": st.sampled_from([None, None, 0, 30, 300]),
-        "max_attempts": st.integers(0, 3),
-        "backoff_base_ms": st.sampled_from([0, 100]),
-        "on_interrupt": st.sampled_from(["fail", "requeue"]),
-        "idempotency_key": st.sampled_from([None, None, None, "k", "l"]),
-    }
-)
-outcomes = st.sampled_from([GOOD, GOOD, BAD, BAD, HOPELESS, CRASHED, SHUT_DOWN])
+# Few values of each kind, so that jobs meet; instants are relative to now, generations to the newest of the lane.
+SPEC: dict[str, list[Any]] = {
+    "job_type": ["semantica.noop", "semantica.noop", "semantica.echo"],
+    "queue": ["default", "default", "one", "small"],
+    "subject_key": ["a", "a", "a", "b", None],
+    "generation": [None, None, 1, 1, 2, 0, -1, -2],
+    "supersede": ["lane", "lane", "lane", "subject", "none"],
+    "on_running": ["finish", "cancel"],
+    "max_interrupts": [0, 1, 2],
+    "priority": [0, -1, 1],
+    "schedule": [None, None, None, ("AFTER", 0), ("AFTER", 50), ("AT", 200), ("AT", -5)],
+    "ttl_ms": [None, None, None, None, 0, 40],
+    "deadline": [None, None, None, None, 0, 30],
+    "max_attempts": [0, 1, 2, 3],
+    "backoff_base_ms": [0, 100],
+    "on_interrupt": ["fail", "requeue"],
+    "idempotency_key": [None, None, None, None, "k", "l"],
+}
+OUTCOMES = [GOOD, GOOD, BAD, BAD, HOPELESS, CRASHED, SHUT_DOWN]
+STEPS_MS = [1, 10, 50, 200, 500, 5000, 86_400_000]
+PAUSABLE = ["default", "one", None]
+
+specs = st.fixed_dictionaries({field: st.sampled_from(values) for field, values in SPEC.items()})
+outcomes = st.sampled_from(OUTCOMES)
 picks = st.integers(0, 10**6)
 
 
@@ -71,8 +78,10 @@ def nothing(tx: Tx) -> list[Claim]:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    @initialize()
-    def open(self) -> None:
+    @initialize(claiming=st.booleans())
+    def open(self, claiming: bool) -> None:
+        """`claiming`: every commit claims too, as the daemon's does; else only the rule of that name."""
+        self.claiming = claiming
         self.home = Path(tempfile.mkdtemp(prefix="sem-machine-"))
         self.store = Store(self.home / "meta.db", SLOTS, QUEUES)
         self.model = Reference(SLOTS, {"one": 1}, {"small": 3})
@@ -89,35 +98,44 @@ class StoreMachine(RuleBasedStateMachine):
     def now(self) -> int:
         return self.store.now
 
-    def transact(self, commands: list[Command], claiming: bool = False) -> Committed:
+    def transact(self, commands: list[Command], claiming: bool) -> Committed:
         """As the writer does it: the commands, then the claim, in one commit."""
         committed = self.store.database.transact(commands, self.now, claim if claiming else nothing)
         self.live += committed.events
         return committed
 
-    def run(self, verb: Any, request: Any) -> Any:
-        return self.transact([Command(verb, request)]).results[0]
+    @contextmanager
+    def commit(self, verb: Any, request: Any) -> Iterator[Any]:
+        """The verb's result; the block tells the model of it, and then it is told of what was claimed."""
+        committed = self.transact([Command(verb, request)], self.claiming)
+        yield committed.results[0]
+        self.claimed(committed.closing)
 
     def spec(self, drawn: dict[str, Any]) -> dict[str, Any]:
-        """With instants of now, and no generation where there is no subject."""
+        """With instants and generations as they are now; a lane's owner mostly numbers it."""
         spec = dict(drawn)
         kind, ms = spec["schedule"] or ("IMMEDIATE", 0)
         field = {"AFTER": {"delay_ms": ms}, "AT": {"scheduled_at": self.now + ms}}.get(kind, {})
         spec["schedule"] = {"type": kind, **field}
         spec["deadline"] = None if spec["deadline"] is None else self.now + spec["deadline"]
-        spec["generation"] = spec["generation"] if spec["subject_key"] else None
+        known = self.model.lanes.get((spec["subject_key"], spec["job_type"]))
+        if spec["subject_key"] is None or (known and known.owner == "server" and spec["generation"] != 2):
+            spec["generation"] = None
+        elif spec["generation"] is not None or (known and spec["priority"]):
+            spec["generation"] = max(0, (known.newest if known else 0) + (spec["generation"] or 1))
         return spec
 
     @rule(drawn=specs)
     def enqueues(self, drawn: dict[str, Any]) -> None:
         spec = self.spec(drawn)
-        self.model.enqueue(spec, self.now, self.run(enqueue, admitted(**spec)))
+        with self.commit(enqueue, admitted(**spec)) as told:
+            self.model.enqueue(spec, self.now, told)
 
     @rule(first=specs, spoilt=specs, last=specs)
     def batches_with_poison_inside(self, first: Any, spoilt: Any, last: Any) -> None:
         first, spoilt, last = self.spec(first), self.spec(spoilt), self.spec(last)
         commands = [Command(enqueue, admitted(**first)), Command(spoil, spoilt), Command(enqueue, admitted(**last))]
-        committed = self.transact(commands, claiming=True)
+        committed = self.transact(commands, self.claiming)
         self.model.enqueue(first, self.now, committed.results[0])
         assert isinstance(committed.results[1], RuntimeError | Refusal)
         self.model.enqueue(last, self.now, committed.results[2])
@@ -125,11 +143,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def claims(self) -> None:
-        self.claimed(self.transact([], claiming=True).closing)
+        self.claimed(self.transact([], claiming=True).closing, asked=True)
         assert self.transact([], claiming=True).closing == [], "a runnable job stood beside a free slot"
 
-    def claimed(self, found: list[Claim]) -> None:
-        self.model.claim(self.now, found)
+    def claimed(self, found: list[Claim], asked: bool = False) -> None:
+        if self.claiming or asked:
+            self.model.claim(self.now, found)
         assert len(self.model.running()) <= SLOTS
         assert sum(job.queue == "one" for job in self.model.running()) <= 1
 
@@ -138,7 +157,8 @@ class StoreMachine(RuleBasedStateMachine):
     def finishes(self, pick: int, outcome: Outcome) -> None:
         job = self.model.running()[pick % len(self.model.running())]
         assert job.run is not None
-        self.finished(job, outcome, self.run(finish, Finish(job.run, outcome)))
+        with self.commit(finish, Finish(job.run, outcome)) as became:
+            self.finished(job, outcome, became)
 
     def finished(self, job: Job, outcome: Outcome, became: str | None) -> None:
         assert job.run is not None
@@ -148,40 +168,42 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.over)
     @rule(pick=picks, outcome=outcomes)
     def answers_late(self, pick: int, outcome: Outcome) -> None:
-        committed = self.transact([Command(finish, Finish(self.over[pick % len(self.over)], outcome))])
+        committed = self.transact([Command(finish, Finish(self.over[pick % len(self.over)], outcome))], claiming=False)
         assert (committed.results, committed.events) == ([None], [])
 
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks)
     def cancels(self, pick: int) -> None:
         """Mostly what is live; what is over stays as it is."""
-        jobs = [job for job in self.model.jobs.values() if job.state in ("QUEUED", "SCHEDULED", "RUNNING")]
+        jobs = [job for job in self.model.jobs.values() if job.state in LIVE]
         chosen = list(self.model.jobs.values()) if pick % 5 == 0 or not jobs else jobs
         job = chosen[pick % len(chosen)]
-        told = self.run(cancel, Cancel((job.id,)))
-        assert getattr(told, self.model.cancel(job)) == [job.id]
+        with self.commit(cancel, Cancel((job.id,))) as told:
+            assert getattr(told, self.model.cancel(job)) == [job.id]
 
-    @rule(ms=st.sampled_from([1, 10, 50, 500, 5000, 86_400_000]), looks=st.booleans())
+    @rule(ms=st.sampled_from(STEPS_MS), looks=st.booleans())
     def time_passes(self, ms: int, looks: bool) -> None:
         """The timer may look late; a claim must not take what is past its time all the same."""
         self.store.now += ms
         if looks:
-            due = self.run(promote, Promote())
-            self.model.promote(self.now)
-            assert due == self.model.next_due()
+            with self.commit(promote, Promote()) as due:
+                self.model.promote(self.now)
+                assert due == self.model.next_due()
 
-    @rule(queue=st.sampled_from(["default", "one", None]), after=st.none() | st.integers(1, 100))
+    @precondition(lambda self: len(self.model.jobs) % 4 == 3 and not self.model.paused)
+    @rule(queue=st.sampled_from(PAUSABLE), after=st.none() | st.integers(1, 100))
     def pauses(self, queue: str | None, after: int | None) -> None:
-        self.run(pause, Pause(queue, after))
-        self.model.paused[queue or "*"] = None if after is None else self.now + after
+        with self.commit(pause, Pause(queue, after)):
+            self.model.paused[queue or "*"] = None if after is None else self.now + after
 
     @precondition(lambda self: self.model.paused)
     @rule(pick=picks)
     def resumes(self, pick: int) -> None:
         queue = list(self.model.paused)[pick % len(self.model.paused)]
-        self.run(resume, Resume(None if queue == "*" else queue))
-        del self.model.paused[queue]
+        with self.commit(resume, Resume(None if queue == "*" else queue)):
+            del self.model.paused[queue]
 
+    @precondition(lambda self: len(self.live) % 4 == 3)
     @rule(away=st.sampled_from([0, 100]))
     def restarts(self, away: int) -> None:
         """Killed without a word and started again: what ran has crashed, everything else is as it was."""
@@ -189,7 +211,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.connection.close()
         self.store = Store(self.home / "meta.db", SLOTS, QUEUES, seed=self.starts)
         self.store.now = now
-        became = self.run(recover, None).jobs
+        became = self.transact([Command(recover, None)], claiming=False).results[0].jobs
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)
@@ -219,4 +241,53 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None, print_blob=True)
+TestStoreMachine.settings = settings(max_examples=50, stateful_step_count=50, deadline=None, print_blob=True)
+
+
+def step(machine: StoreMachine, chance: Random) -> None:
+    """One rule with values of its own, the everyday ones more often than the rest."""
+    spec = {field: chance.choice(values) for field, values in SPEC.items()}
+    pick, outcome = chance.randrange(10**6), chance.choice(OUTCOMES)
+    what = chance.choices(range(8), [30, 30, 10, 10, 6, 3, 3, 2])[0]
+    if what == 1 and machine.model.running():
+        machine.finishes(pick=pick, outcome=outcome)
+    elif what == 2:
+        machine.claims()
+    elif what == 3:
+        machine.time_passes(ms=chance.choice(STEPS_MS[:-1]), looks=pick % 3 > 0)
+    elif what == 4 and machine.model.jobs:
+        machine.cancels(pick=pick)
+    elif what == 5 and machine.over:
+        machine.answers_late(pick=pick, outcome=outcome)
+    elif what == 6:
+        pause_or_resume(machine, chance)
+    elif what == 7:
+        machine.restarts(away=100)
+    else:
+        machine.enqueues(drawn=spec)
+
+
+def pause_or_resume(machine: StoreMachine, chance: Random) -> None:
+    if machine.model.paused:
+        machine.resumes(pick=chance.randrange(100))
+    else:
+        machine.pauses(queue=chance.choice(PAUSABLE), after=chance.choice([None, 50]))
+
+
+@pytest.mark.parametrize("walk", range(6))
+def test_a_long_walk_through_the_verbs(walk: int) -> None:
+    """Hypothesis finds the small surprises; a long even walk reaches third attempts and full lanes."""
+    seed = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
+    chance, machine = Random(seed), StoreMachine()
+    machine.open(claiming=walk % 2 == 0)
+    try:
+        for _ in range(200):
+            step(machine, chance)
+            machine.rows_are_the_model_s()
+            machine.the_store_is_sound()
+        machine.what_was_told_live_is_what_is_replayed()
+    except BaseException as error:
+        error.add_note(f"again with SEMANTICA_SEED={seed}, walk {walk}")
+        raise
+    finally:
+        machine.teardown()
