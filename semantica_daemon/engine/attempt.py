@@ -23,6 +23,7 @@ from semantica_daemon.store.writes.report import Line, unresponsive
 LONGEST_WAIT_MS = 30_000
 LARGEST_RESULT = 10_000_000
 LONGEST_MESSAGE = 2000
+LONGEST_TRACE = 16_000
 CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
 
 
@@ -102,13 +103,14 @@ class Attempt:
         return result
 
     def _failure(self, error: BaseException) -> Outcome:
-        message = storable("".join(traceback.format_exception_only(error)).strip())[:LONGEST_MESSAGE]
-        trace = storable("".join(traceback.format_tb(error.__traceback__, -20)) + message)
-        if self._cause is None:
-            self._reporter.line(Line(trace, "error"))
-        given = getattr(error, "failure_class", None)
-        class_ = CLASSES.get(given, "transient") if isinstance(given, str) else "transient"
-        return Outcome(error=Error("E_HANDLER", class_, message, {"traceback": trace}))
+        """Even an exception that cannot be described ends its run."""
+        try:
+            described = _described(error)
+        except Exception:
+            described = Error("E_HANDLER", "transient", f"{type(error).__name__}, which cannot be described")
+        if self._cause is None and described.details:
+            self._reporter.line(Line(described.details["traceback"], "error"))
+        return Outcome(error=described)
 
     def _as_stopped(self, outcome: Outcome) -> Outcome:
         """Past a limit it failed, whatever it says; at shutdown a run that still finished has finished."""
@@ -151,6 +153,23 @@ def _in_thread(function: Callable[[Context, Any], Any], context: Context, payloa
         return function(context, payload), None
     except BaseException as error:
         return None, error
+
+
+def _described(error: BaseException) -> Error:
+    message = storable("".join(traceback.format_exception_only(error)).strip())[:LONGEST_MESSAGE]
+    trace = storable("".join(traceback.format_exception(error, limit=-20)))
+    if len(trace) > LONGEST_TRACE:
+        trace = f"{trace[:LONGEST_TRACE]}\n…\n{trace[-LONGEST_MESSAGE:]}"
+    return Error("E_HANDLER", _class_of(error), message, {"traceback": trace})
+
+
+def _class_of(error: BaseException) -> Class:
+    """What the exception says of itself; whatever that does, it is a failed attempt like any other."""
+    try:
+        given = error.failure_class  # type: ignore[attr-defined]
+        return CLASSES[given]
+    except Exception:
+        return "transient"
 
 
 def _success(result: Any) -> Outcome:

@@ -132,8 +132,9 @@ UNHASHED: dict[str, Any] = {
 def check(spec: JobSpec) -> None:
     """What the fields say only together, and what this version does not do yet."""
     if _later_fields(spec) != NOT_GIVEN:
-        given = next(field for field, usual in zip(LATER, NOT_GIVEN, strict=True) if getattr(spec, field) != usual)
-        raise _later(f"$.{given}")
+        for field, usual in zip(LATER, NOT_GIVEN, strict=True):
+            if getattr(spec, field) not in (usual, None, False):
+                raise _later(f"$.{field}")
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:

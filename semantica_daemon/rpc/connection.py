@@ -303,13 +303,17 @@ class Connection(asyncio.BufferedProtocol, Session):
             self._transport.close()
 
     def hang_up_if_gone(self) -> None:
-        """A client that is gone looks like one that has half-closed, until the socket is asked: only then is nobody
-        left to answer, and its waits and subscriptions end."""
-        if not self._eof or self._closing or self._transport is None:
+        """A client that is gone looks like one that has half-closed, or like one that is not read because it has
+        asked for too much, until the socket is asked: only then is nobody left to answer, and its waits end."""
+        if self._closing or self._transport is None or not (self._eof or self._blocked()):
             return
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket").fileno(), 0)
-        if any(happened & select.POLLHUP for _, happened in poll.poll(0)):
+        if not any(happened & select.POLLHUP for _, happened in poll.poll(0)):
+            return
+        for task in [*self._tasks, *self._followers.values()]:
+            task.cancel()
+        if self._eof:
             self._transport.abort()
 
     def _close_when_done(self) -> None:
