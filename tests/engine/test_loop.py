@@ -13,6 +13,8 @@ from tests.engine import deeds
 from tests.harness import Process
 
 LONGEST_MS = 250
+# By the clock on the wall, where a busy machine counts too: what only a loop that waits for something reaches.
+STUCK_MS = 1500
 
 
 @pytest.fixture
@@ -45,6 +47,13 @@ def request(method: str, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
 
 
+def never_held(process: Process, watch: str) -> None:
+    process.call("job.cancel", job_id=watch, wait_ms=5000)
+    progress = process.call("job.get", job_id=watch)["progress"]
+    assert progress["items_completed"] < LONGEST_MS
+    assert progress["items_total"] < STUCK_MS
+
+
 def test_listing_and_large_payloads_never_hold_the_loop(process: Process) -> None:
     watch = process.call("job.enqueue", job_type="watch_loop", queue="watch")["job_id"]
     large = {"numbers": list(range(400_000)), "text": "x" * 1_000_000}
@@ -59,8 +68,7 @@ def test_listing_and_large_payloads_never_hold_the_loop(process: Process) -> Non
     for caller in callers:
         caller.join()
     assert [caller.error for caller in callers] == [None, None, None]
-    process.call("job.cancel", job_id=watch, wait_ms=5000)
-    assert process.call("job.get", job_id=watch)["progress"]["items_completed"] < LONGEST_MS
+    never_held(process, watch)
 
 
 def test_a_subscriber_that_never_reads_slows_nobody(process: Process) -> None:
@@ -70,5 +78,4 @@ def test_a_subscriber_that_never_reads_slows_nobody(process: Process) -> None:
         watch = process.call("job.enqueue", job_type="watch_loop", queue="watch")["job_id"]
         chatter = process.call("job.enqueue", job_type="chatter", payload={"lines": 30_000})["job_id"]
         assert process.call("job.wait", job_id=chatter, timeout_ms=20_000)["finished"]
-        process.call("job.cancel", job_id=watch, wait_ms=5000)
-    assert process.call("job.get", job_id=watch)["progress"]["items_completed"] < LONGEST_MS
+        never_held(process, watch)
