@@ -16,6 +16,7 @@ from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
 from semantica_daemon.model.event import LEVELS
 from semantica_daemon.model.job import Ms
+from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.writes.report import Line, Progress
 
 GROUP = "semantica.handlers"
@@ -53,7 +54,10 @@ class Context:
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
         said = {_text(key): _text(value) for key, value in payload.items()}
-        self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(msgspec.json.encode(said))))
+        encoded = msgspec.json.encode(said)
+        if too_deep(encoded):
+            raise ValueError(f"what is logged is nested deeper than {MOST} levels")
+        self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
 
     def _cancel(self) -> None:
         self._cancelled = True

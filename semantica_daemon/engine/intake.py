@@ -8,6 +8,7 @@ import msgspec
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, spec_hash
+from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.writes.decide import Admitted
 
 LONG_NUMBER = re.compile(rb"\d{19}")
@@ -34,6 +35,8 @@ class Intake:
                 f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken",
                 "put it into a file and name the file",
             )
+        if too_deep(payload):
+            raise _refused(f"the payload is nested deeper than {MOST} levels", "put it into a file and name the file")
         if LONG_NUMBER.search(payload):
             _check_integers(spec.payload, "$.payload")
         self._handlers.check(spec.job_type, payload)

@@ -17,7 +17,7 @@ from tests.crash.load import Caller, Ledger
 from tests.engine import deeds
 from tests.harness import Process
 
-KILLS = int(os.environ.get("SEMANTICA_KILLS", "12"))
+KILLS = int(os.environ.get("SEMANTICA_KILLS", "30"))
 SEED = int(os.environ.get("SEMANTICA_SEED", SystemRandom().randrange(2**32)))
 KILLS_A_ROUND = 25
 CLIENTS = 4

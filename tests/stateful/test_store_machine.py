@@ -248,7 +248,7 @@ def step(machine: StoreMachine, chance: Random) -> None:
     """One rule with values of its own, the everyday ones more often than the rest."""
     spec = {field: chance.choice(values) for field, values in SPEC.items()}
     pick, outcome = chance.randrange(10**6), chance.choice(OUTCOMES)
-    what = chance.choices(range(8), [30, 30, 10, 10, 6, 3, 3, 2])[0]
+    what = chance.choices(range(9), [30, 30, 10, 10, 6, 3, 3, 2, 3])[0]
     if what == 1 and machine.model.running():
         machine.finishes(pick=pick, outcome=outcome)
     elif what == 2:
@@ -263,6 +263,8 @@ def step(machine: StoreMachine, chance: Random) -> None:
         pause_or_resume(machine, chance)
     elif what == 7:
         machine.restarts(away=100)
+    elif what == 8:
+        machine.batches_with_poison_inside(first=spec, spoilt=spec, last={**spec, "subject_key": "b"})
     else:
         machine.enqueues(drawn=spec)
 
