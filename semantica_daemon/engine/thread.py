@@ -1,39 +1,37 @@
 """A thread of its own for the write connection. Leaner than an executor, because every commit pays for the way there
-and back: one queue, one future of the loop's."""
+and back: one queue there, one callback on the loop back."""
 
 import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
-
-Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+Back = Callable[[Any, BaseException | None], None]
 
 
 class Thread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._inbox: SimpleQueue[Work | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._inbox: SimpleQueue[tuple[Callable[[], Any], Back] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    async def run(self, function: Callable[[], T]) -> T:
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._inbox.put((function, future))
-        return await future
+    def put(self, function: Callable[[], Any], back: Back) -> None:
+        """`back` is called on the loop, with the result or with what was raised."""
+        self._inbox.put((function, back))
 
-    def close(self) -> None:
+    async def close(self, function: Callable[[], Any]) -> None:
+        """Call that last of all, and end."""
+        done = self._loop.create_future()
+        self.put(function, lambda _, error: done.set_exception(error) if error else done.set_result(None))
         self._inbox.put(None)
+        await done
 
     def _work(self) -> None:
         while (work := self._inbox.get()) is not None:
-            function, future = work
+            function, back = work
             try:
-                self._answer(future, future.set_result, function())
+                result, raised = function(), None
             except BaseException as error:
-                self._answer(future, future.set_exception, error)
-
-    def _answer(self, future: "asyncio.Future[Any]", resolve: Callable[[Any], None], value: Any) -> None:
-        self._loop.call_soon_threadsafe(lambda: None if future.done() else resolve(value))
+                result, raised = None, error
+            self._loop.call_soon_threadsafe(back, result, raised)

@@ -52,7 +52,8 @@ class Writer:
         self._database = database
         self._clock = clock
         self._waiting: deque[Entry] = deque()
-        self._wake = asyncio.Event()
+        self._busy = False
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
 
@@ -70,7 +71,8 @@ class Writer:
     ) -> None:
         """`done` is called on the loop, after the commit, with the result or the exception."""
         self._waiting.append(Entry(Command(verb, request, durable), done, ours))
-        self._wake.set()
+        if not self._busy:
+            asyncio.get_running_loop().call_soon(self.begin)
 
     async def run(self, verb: Verb, request: Any) -> Any:
         """For our own parts: waits for the commit, and is never dropped."""
@@ -79,41 +81,48 @@ class Writer:
         return await reply
 
     async def work(self) -> None:
-        """The writer task. Ends only by being cancelled, or with what it cannot go on after."""
-        try:
-            await self._work()
-        except Exception:
-            self.failed = True
-            raise
+        """The writer task: ends only by being cancelled, or with what the writer cannot go on after."""
+        await self._end
 
-    async def _work(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._waiting:
-                was_full = self.full
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_BATCH))]
-                try:
-                    committed = await self._thread.run(partial(self._transact, batch))
-                except Refusal as refused:
-                    self._lost(batch, refused)
-                    break
-                else:
-                    self._after(batch, committed)
-                finally:
-                    if was_full and not self.full:
-                        self._make_room()
-
-    def _make_room(self) -> None:
-        for resume in self.on_room:
-            resume()
+    def begin(self) -> None:
+        """Start the next batch, unless one is under way. Whoever has submitted all it has may call this; else the
+        loop does when it turns, so that what is submitted together is committed together."""
+        if self._busy or not self._waiting:
+            return
+        self._busy = True
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_BATCH))]
+        self._thread.put(partial(self._transact, batch), partial(self._back, batch))
 
     async def close(self) -> None:
         """After the last command; checkpoints and closes the database on its own thread."""
+        self._busy = True
         if self._sync_timer is not None:
             self._sync_timer.cancel()
-        await self._thread.run(self._database.close)
-        self._thread.close()
+        await self._thread.close(self._database.close)
+
+    def _back(self, batch: list[Entry], committed: Committed | None, error: BaseException | None) -> None:
+        try:
+            if committed is not None:
+                self._after(batch, committed)
+            elif isinstance(error, Refusal):
+                self._lost(batch, error)
+            elif error is not None:
+                raise error
+        except BaseException as fatal:
+            self._fail(fatal)
+            return
+        self._busy = False
+        if len(self._waiting) < MOST_WAITING <= len(self._waiting) + len(batch):
+            for resume in self.on_room:
+                resume()
+        if committed is not None:
+            self.begin()
+
+    def _fail(self, fatal: BaseException) -> None:
+        """Nothing more is begun; the daemon ends with this, and the next start recovers."""
+        self.failed = True
+        if not self._end.done():
+            self._end.set_exception(fatal)
 
     def _transact(self, batch: list[Entry]) -> Committed:
         """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
@@ -165,7 +174,7 @@ class Writer:
             raise refused
         self._waiting.extendleft(reversed([entry for entry in batch if entry.ours]))
         if self._waiting:
-            self._clock.after(TRY_AGAIN_MS, self._wake.set)
+            self._clock.after(TRY_AGAIN_MS, self.begin)
 
 
 def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:

@@ -119,6 +119,7 @@ class Connection(asyncio.BufferedProtocol, Session):
             self._refuse_and_close(fatal.refusal)
         finally:
             self._reading = False
+        self._rooms.writer.begin()
 
     def _take_frames(self) -> None:
         assert self._transport is not None

@@ -52,6 +52,17 @@ def test_asking_twice_asks_the_run_once(store: Store) -> None:
     assert store.job(claimed.run.job_id)["cancel_requested_at"] == asked_at
 
 
+def test_a_cancel_of_what_is_being_interrupted_wins(store: Store) -> None:
+    """Somebody said so; that a newer save had asked first decides only since when it stops."""
+    claimed = begin(store, subject_key="s")
+    put(store, subject_key="s", on_running="cancel")
+    asked_at = store.now
+    store.now += 10
+    stop(store, claimed.run.job_id)
+    assert store.job(claimed.run.job_id)["cancel_requested_at"] == asked_at
+    assert end(store, claimed) == "CANCELLED"
+
+
 def test_a_job_asked_to_stop_keeps_its_slot_until_it_is_gone(store: Store) -> None:
     claimed = begin(store, queue="one")
     put(store, queue="one")

@@ -67,6 +67,11 @@ def test_supersede_none_keeps_a_job_outside_its_lane(store: Store) -> None:
     assert len(claims(store)) == 2, "nor does the lane's one-at-a-time hold them back"
 
 
+def test_a_job_outside_the_lane_does_not_hold_the_lane_back(store: Store) -> None:
+    begin(store, subject_key="s", supersede="none")
+    begin(store, subject_key="s")
+
+
 def test_supersede_subject_ends_the_waiting_jobs_of_every_type(store: Store) -> None:
     noop = put(store, subject_key="s")
     echo = put(store, ECHO, subject_key="s", schedule=LATER)

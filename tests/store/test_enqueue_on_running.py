@@ -118,6 +118,14 @@ def test_a_run_that_came_to_its_own_end_starts_the_count_anew(store: Store, outc
     assert asked
 
 
+def test_a_newer_save_that_lets_the_older_finish_is_no_interruption(store: Store) -> None:
+    begin(store, subject_key="s")
+    for _ in range(5):
+        put(store, subject_key="s", on_running="finish")
+    put(store, subject_key="s", on_running="cancel", max_interrupts=1)
+    assert len(stops(store)) == 1
+
+
 def test_the_cap_counts_each_lane_by_itself(store: Store) -> None:
     running = begin(store, subject_key="s")
     for _ in range(3):

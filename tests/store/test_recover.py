@@ -78,11 +78,14 @@ def test_a_crashed_run_is_tried_again_while_attempts_are_left(forged: Store) -> 
     after.close()
 
 
-def test_a_crashed_run_without_its_row_is_tried_again_too(forged: Store) -> None:
-    claimed = begin(forged, max_attempts=2)
+@pytest.mark.parametrize(
+    ("spec", "became"), [({"max_attempts": 2}, "SCHEDULED"), ({"on_interrupt": "requeue"}, "QUEUED")]
+)
+def test_a_crashed_run_without_its_row_is_tried_again_too(forged: Store, spec: dict[str, Any], became: str) -> None:
+    claimed = begin(forged, **spec)
     forged.connection.execute("DELETE FROM job_runs")
     after = restart(forged)
-    assert recovered(after) == {claimed.run.job_id: "SCHEDULED"}
+    assert recovered(after) == {claimed.run.job_id: became}
     invariants.check(after)
     after.close()
 

@@ -26,8 +26,11 @@ def test_progress_changes_only_what_it_names(store: Store) -> None:
     claimed = begin(store)
     store.run(report, Report(claimed.run, progress=Progress(percent=10, phase="a")))
     store.run(report, Report(claimed.run, progress=Progress(percent=20)))
+    store.run(report, Report(claimed.run, progress=Progress(items_completed=1, items_total=2, message="m")))
+    store.run(report, Report(claimed.run, progress=Progress(phase="b")))
     job = store.job(claimed.run.job_id)
-    assert (job["progress_percent"], job["progress_phase"]) == (20, "a")
+    kept = [job[f"progress_{name}"] for name in Progress.__struct_fields__]
+    assert kept == [20, "b", 1, 2, "m"]
 
 
 def test_lines_are_told_in_order_with_their_level(store: Store) -> None:

@@ -13,7 +13,7 @@ from semantica_daemon.store.transition import NewJob, Running
 from semantica_daemon.store.tx import Tx
 from tests.builders import Store
 from tests.store.invariants import STATE_AFTER
-from tests.store.steps import BAD, GOOD, begin, end, make, put
+from tests.store.steps import BAD, GOOD, LATER, begin, end, make, put
 
 Change = Callable[[Tx, Running], Any]
 
@@ -67,9 +67,20 @@ def attempt(store: Store, change: Change, run: Running) -> Any:
         return None
 
 
+AGAIN = "SCHEDULED again"
+
+
 def made(store: Store, current: str) -> Running:
-    """For a job interrupted by a newer one, SUPERSEDED needs the winner's name."""
-    run = make(store, current, max_attempts=3)
+    """Among others in every live state, so that no count stands at zero and hides a wrong change. For a job
+    interrupted by a newer one, SUPERSEDED needs the winner's name."""
+    begin(store)
+    if current == AGAIN:
+        claimed = begin(store, max_attempts=3)
+        end(store, claimed, BAD)
+        run = claimed.run
+    else:
+        run = make(store, current, max_attempts=3)
+    put(store), put(store, schedule=LATER)
     if current == state.RUNNING:
         store.connection.execute("UPDATE jobs SET superseded_by = 'winner' WHERE id = ?", (run.job_id,))
     return run
@@ -86,6 +97,9 @@ def test_an_allowed_change_is_made_and_told_once(store: Store, name: str, curren
     assert to in state.TRANSITIONS[current]
     (event,) = store.events()[before:]
     assert STATE_AFTER[event["event_type"]] == to
+
+
+REFUSED[AGAIN] = REFUSED[state.SCHEDULED]
 
 
 @pytest.mark.parametrize("current", REFUSED)
