@@ -1,7 +1,6 @@
 """`semanticad`, also `python -m semantica_daemon`: the daemon in the foreground, logging to stderr."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -29,15 +28,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Leaves by os._exit: a handler's thread that never returns must not keep the process alive."""
+    """A daemon that has run leaves by os._exit by itself; here ends only what could not start."""
     arguments = parse(sys.argv[1:])
     try:
-        code = daemon.main(arguments.config)
+        daemon.main(arguments.config)
     except StartRefused as refused:
         print(f"semanticad: {refused}", file=sys.stderr)  # noqa: T201
-        code = refused.exit_code
-    sys.stderr.flush()
-    os._exit(code)
+        raise SystemExit(refused.exit_code) from None
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -1,15 +1,13 @@
 """The composition root, the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
 
 import asyncio
-import fcntl
 import os
 import resource
 import signal
 import sqlite3
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -34,6 +32,7 @@ from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.lock import locked
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
@@ -94,7 +93,14 @@ class Daemon:
     async def until_stopped(self) -> None:
         await self._stop.wait()
 
-    async def wind_down(self) -> None:
+    async def close(self) -> None:
+        """Wind down and close the database; a second call does nothing."""
+        if self.rooms.status == "stopping":
+            return
+        await self._wind_down()
+        await self.rooms.writer.close()
+
+    async def _wind_down(self) -> None:
         """Refuse, stop claiming, ask the runs to end, give them their grace, write how each has ended. When the
         writer itself has failed there is nothing to write with: the next start recovers."""
         self.rooms.status = "stopping"
@@ -150,9 +156,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
                 yield daemon
             finally:
                 with anyio.CancelScope(shield=True):
-                    await daemon.wind_down()
+                    await daemon.close()
                     tasks.cancel_scope.cancel()
-                    await writer.close()
 
 
 class Parts(NamedTuple):
@@ -185,7 +190,7 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         shutdown=lambda reason: daemon.stop(reason),
         database=setting.paths.database,
         config={
-            "paths": {k: str(v) for k, v in setting.paths._asdict().items()},
+            "paths": {name: paths.shown(path) for name, path in setting.paths._asdict().items()},
             **msgspec.to_builtins(setting.config),
         },
         started=setting.clock.monotonic(),
@@ -217,47 +222,24 @@ def open_database(setting: Setting) -> Database:
     return Database(connection, rules, setting.random, setting.config.daemon.durability == "full")
 
 
-@contextmanager
-def locked(where: Paths) -> Iterator[Callable[[], bool]]:
-    """One daemon per data directory: an OS lock, which dies with its holder, never a pid file. Yields the question
-    whether the file that is there now is still the one we hold."""
-    if len(os.fsencode(where.socket)) > paths.LONGEST_SOCKET:
-        limit = f"more than {paths.LONGEST_SOCKET} bytes"
-        raise StartRefused(f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}")
-    try:
-        for folder in (where.data, where.socket.parent):
-            paths.make_private(folder)
-        handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StartRefused(f"cannot use {where.data}: {error}", 77) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StartRefused(
-            f"another semanticad already runs for {where.data} (it holds {where.lock.name})", 75
-        ) from None
-    try:
-        yield lambda: os.path.exists(where.lock) and os.path.samestat(os.stat(where.lock), os.fstat(handle))
-    finally:
-        os.close(handle)
-
-
 async def serve(setting: Setting) -> None:
-    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs."""
+    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs.
+
+    Leaves by os._exit, with the lock still held: a handler's thread or task that will not end would keep the loop, and
+    so the process, for ever, and must not go on beside the next daemon.
+    """
     async with running(setting) as daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
-        log.info("ready", version=VERSION, socket=str(setting.paths.socket), slots=setting.config.slots)
+        log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
         await daemon.until_stopped()
-    if daemon.left_behind:
+        await daemon.close()
         log.info("stopped", left_behind=daemon.left_behind)
-        sys.stderr.flush()
-        os._exit(0)  # a handler that will not end would keep the loop, and so the process, for ever
+        os._exit(0)
 
 
-def main(config_path: Path | None = None) -> int:
+def main(config_path: Path | None = None) -> None:
     where = paths.find(os.environ)
     if config_path is not None:
         where = where._replace(config=config_path.absolute())
@@ -266,8 +248,13 @@ def main(config_path: Path | None = None) -> int:
     settings = config.load(where.config)
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     setting = Setting(where, settings, SystemClock(), Random())
+    anyio.run(served, setting)
+
+
+async def served(setting: Setting) -> None:
+    """What stops the daemon is told, and it leaves: the next start recovers."""
     try:
-        anyio.run(serve, setting)
+        await serve(setting)
     except Exception as failed:
         error: BaseException = failed
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -275,9 +262,7 @@ def main(config_path: Path | None = None) -> int:
         if isinstance(error, StartRefused):
             raise error from None
         log.error("failed", exc_info=error)
-        return 70
-    log.info("stopped")
-    return 0
+        os._exit(70)
 
 
 def raise_file_limit() -> None:

@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -11,6 +12,28 @@ from semantica_daemon.store.database import Committed
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LOGGED_AT = {"debug": "debug", "info": "debug", "warn": "warning", "error": "warning"}
+
+
+class Stderr:
+    """What cannot be logged is lost, and counted with the next line: a full disk or a reader that has gone must not
+    stop the daemon."""
+
+    def __init__(self) -> None:
+        self._lost = 0
+
+    def write(self, text: str) -> int:
+        try:
+            if self._lost:
+                sys.stderr.write(f'{{"event": "log_lines_lost", "lines": {self._lost}}}\n')
+            sys.stderr.write(text)
+            self._lost = 0
+        except (OSError, ValueError):
+            self._lost += 1
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def configure(level: str, form: str) -> None:
@@ -27,7 +50,7 @@ def configure(level: str, form: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Stderr())),
         cache_logger_on_first_use=True,
     )
 

@@ -54,6 +54,11 @@ def _runtime(env: Mapping[str, str]) -> Path:
     return Path(tempfile.gettempdir()) / f"semantica-{os.getuid()}"
 
 
+def shown(path: Path) -> str:
+    """As text that JSON and a terminal take, also where the name is no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 def make_private(folder: Path) -> None:
     """Create it 0700, or check that what is there is a folder of ours that nobody else can write to; never chmod."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

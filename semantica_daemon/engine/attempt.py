@@ -173,13 +173,16 @@ def _class_of(error: BaseException) -> Class:
 
 
 def _success(result: Any) -> Outcome:
+    if result is None:
+        return Outcome()
     try:
         text = msgspec.json.encode(result)
+        msgspec.json.decode(text)  # a Raw value goes through the encoder unread
     except Exception as error:
         return _no_result(f"the handler returned something that is no JSON ({type(result).__name__}: {error})")
     if len(text) > LARGEST_RESULT:
         return _no_result(f"the handler returned {len(text)} bytes of JSON; at most {LARGEST_RESULT} are kept")
-    return Outcome(result=None if result is None else text.decode())
+    return Outcome(result=text.decode())
 
 
 def _no_result(message: str) -> Outcome:

@@ -55,6 +55,7 @@ class Context:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
         said = {_text(key): _text(value) for key, value in payload.items()}
         encoded = msgspec.json.encode(said)
+        msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
         if too_deep(encoded):
             raise ValueError(f"what is logged is nested deeper than {MOST} levels")
         self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))

@@ -1,6 +1,7 @@
 """The reader pool: a few read-only connections, each question on one of them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -39,7 +40,7 @@ class Readers:
 @asynccontextmanager
 async def open_readers(path: Path, count: int = READERS) -> AsyncIterator[Readers]:
     idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
-    address = f"file:{quote(str(path))}?mode=ro"
+    address = f"file://{quote(os.fsencode(path))}?mode=ro"
     async with AsyncExitStack() as stack:
         for _ in range(count):
             connection = aiosqlite.connect(address, uri=True, isolation_level=None)

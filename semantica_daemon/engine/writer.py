@@ -14,7 +14,7 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.thread import Thread
-from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
+from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, Committed, Database, Verb
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.claim import claim
@@ -53,6 +53,7 @@ class Writer:
         self._clock = clock
         self._waiting: deque[Entry] = deque()
         self._busy = False
+        self._one_by_one = 0
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
@@ -90,7 +91,9 @@ class Writer:
         if self._busy or not self._waiting:
             return
         self._busy = True
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_BATCH))]
+        most = 1 if self._one_by_one else MOST_IN_BATCH
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
+        self._one_by_one = max(0, self._one_by_one - 1)
         self._thread.put(partial(self._transact, batch), partial(self._back, batch))
 
     async def close(self) -> None:
@@ -104,6 +107,8 @@ class Writer:
         try:
             if committed is not None:
                 self._after(batch, committed)
+            elif isinstance(error, InternalError):
+                self._poisoned(batch, error)
             elif isinstance(error, Refusal):
                 self._lost(batch, error)
             elif error is not None:
@@ -115,7 +120,7 @@ class Writer:
         if len(self._waiting) < MOST_WAITING <= len(self._waiting) + len(batch):
             for resume in self.on_room:
                 resume()
-        if committed is not None:
+        if committed is not None or self._one_by_one:
             self.begin()
 
     def _fail(self, fatal: BaseException) -> None:
@@ -162,6 +167,17 @@ class Writer:
     def _sync(self) -> None:
         self._sync_timer = None
         self.submit(nothing, None, durable=True, ours=True)
+
+    def _poisoned(self, batch: list[Entry], error: InternalError) -> None:
+        """One of the batch cannot be stored: each is tried alone, and the guilty one is answered and dropped."""
+        if len(batch) > 1:
+            self._waiting.extendleft(reversed(batch))
+            self._one_by_one = len(batch)
+            return
+        (entry,) = batch
+        log.error("command_dropped", verb=entry.command.verb.__name__, exc_info=error)
+        if entry.done is not None:
+            entry.done(error)
 
     def _lost(self, batch: list[Entry], refused: Refusal) -> None:
         """Nothing of the batch holds (or, at the worst, nobody knows): callers are told, our own commands stay."""

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
+from semantica_daemon import forks
 from semantica_daemon.errors import (
     InternalError,
     InvalidRequest,
@@ -45,6 +46,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._framing = Framing()
         self._chunk = memoryview(bytearray(CHUNK))
         self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
         self._outgoing: list[bytes] = []
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,13 +66,17 @@ class Connection(asyncio.BufferedProtocol, Session):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._writable.set()
-        if not peer_is_us(transport.get_extra_info("socket")):
+        peer = transport.get_extra_info("socket")
+        self._descriptor = peer.fileno()
+        forks.keep_from_children(self._descriptor)
+        if not peer_is_us(peer):
             log.warning("foreign_peer_refused")
             transport.abort()
             return
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
+        forks.forget(self._descriptor)
         self._rooms.connections.discard(self)
         self._writable.set()
         if self._idle is not None:
@@ -309,7 +315,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         if self._closing or self._transport is None or not (self._eof or self._blocked()):
             return
         poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        poll.register(self._descriptor, 0)
         if not any(happened & select.POLLHUP for _, happened in poll.poll(0)):
             return
         for task in [*self._tasks, *self._followers.values()]:

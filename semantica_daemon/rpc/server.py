@@ -3,12 +3,14 @@
 import asyncio
 import os
 import socket
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import structlog
 
+from semantica_daemon import forks
 from semantica_daemon.errors import StartRefused, TooManyConnections
 from semantica_daemon.paths import make_private
 from semantica_daemon.rpc import protocol
@@ -31,6 +33,7 @@ class Server:
 
     async def open(self) -> None:
         self._rooms.writer.on_room.append(self._room)
+        refuse_if_taken(self._path)
         try:
             await self._listen()
         except OSError as error:
@@ -53,9 +56,10 @@ class Server:
                 log.error("lock_was_removed", path=str(self._path))
                 return
             make_private(self._path.parent)
+            refuse_if_taken(self._path)
             await self._listen()
             old.close()
-        except OSError as error:
+        except (OSError, StartRefused) as error:
             log.error("socket_cannot_be_bound", path=str(self._path), reason=str(error))
 
     def close(self) -> None:
@@ -71,9 +75,8 @@ class Server:
             connection.close()
 
     async def _listen(self) -> None:
-        """Binds with a umask, so that nobody else can connect even for a moment. Only the lock's holder comes here,
-        so a socket file that is there already belongs to nobody."""
         listener = _bind(self._path)
+        forks.keep_from_children(listener.fileno())
         self._inode = _inode(self._path)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
@@ -100,7 +103,22 @@ class _Refused(asyncio.Protocol):
         transport.close()
 
 
+def refuse_if_taken(path: Path) -> None:
+    """A socket that nobody answers on is stale. One that is answered belongs to a daemon with another home, and what
+    is no socket at all to somebody else."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise StartRefused(f"{path} is there and is no socket: remove it, or set SEMANTICA_SOCKET to another path")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(1)
+            client.connect(os.fspath(path))
+    except OSError:
+        return
+    raise StartRefused(f"another daemon answers on {path}: set SEMANTICA_SOCKET to another path", 75)
+
+
 def _bind(path: Path) -> socket.socket:
+    """With a umask, so that nobody else can connect even for a moment."""
     with suppress(FileNotFoundError):
         path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from semantica_daemon import failpoints
-from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, OutcomeUnknown, Refusal, StorageFull
+from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
 from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
@@ -95,11 +95,11 @@ class Database:
             if sync:
                 failpoints.hit("during_sync")
                 tx.execute(NOTE_SYNC, {"now": str(now)})
-            events = tx.flush(self._sequence)
+            events = self._flush(tx)
             self._commit()
         except BaseException as error:
             self._abandon()
-            if isinstance(error, sqlite3.Error):
+            if from_outside(error):
                 raise refusal(error) from error
             raise
         self._sequence += len(events)
@@ -140,7 +140,7 @@ class Database:
         try:
             result = command.verb(tx, command.request)
         except Exception as error:
-            if not self._connection.in_transaction or _not_the_verbs_fault(error):
+            if not self._connection.in_transaction or from_outside(error):
                 raise
             for statement in undo:
                 tx.execute(statement)
@@ -149,6 +149,18 @@ class Database:
         for statement in keep:
             tx.execute(statement)
         return result
+
+    def _flush(self, tx: Tx) -> list[Recorded]:
+        """The events stand outside every savepoint; one that cannot be stored is some command's fault, but whose is
+        only known when each is tried alone (`engine/writer` does)."""
+        try:
+            return tx.flush(self._sequence)
+        except Exception as error:
+            if from_outside(error):
+                raise
+            raise InternalError(
+                f"what it had to say could not be stored: {error}", "this is a bug; see the log"
+            ) from error
 
     def _commit(self) -> None:
         failpoints.hit("before_commit")
@@ -172,14 +184,15 @@ class Database:
             raise refusal(error) from error
 
 
-def _not_the_verbs_fault(error: Exception) -> bool:
+def from_outside(error: BaseException) -> bool:
     """The disk, the memory or another process: the whole batch is lost, even where SQLite kept it open."""
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
-        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CORRUPT,
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
     )  # fmt: skip
 
 
-def refusal(error: sqlite3.Error) -> Refusal:
+def refusal(error: BaseException) -> Refusal:
     """What a failed statement means to the caller whose command was in that batch."""
     primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
