@@ -22,7 +22,7 @@ CREATE TABLE job_events (
 
 CREATE INDEX idx_job_events_job_seq ON job_events (job_id, sequence) WHERE job_id IS NOT NULL;
 
--- What there is one of: the stream's epoch, the next position, the last synced commit.
+-- What there is one of: the stream's epoch, the instant of the last synced commit.
 CREATE TABLE facts (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL

@@ -24,8 +24,10 @@ CREATE UNIQUE INDEX idx_jobs_lane_generation ON jobs (subject_key, job_type, gen
   WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL;
 
 -- Live is written as finished_at IS NULL (a CHECK ties it to the state): a change between live states then leaves
--- these four alone. Selections (job.cancel and its kin) touch live jobs only, however long a tag's history is.
-CREATE INDEX idx_jobs_lane_live ON jobs (subject_key, job_type) WHERE finished_at IS NULL AND subject_key <> '';
+-- these alone. Selections (job.cancel and its kin) touch live jobs only, however long a tag's history is.
+CREATE INDEX idx_jobs_lane_live ON jobs (subject_key, job_type)
+  WHERE finished_at IS NULL AND subject_key <> '' AND supersede <> 'none';
+CREATE INDEX idx_jobs_subject_live ON jobs (subject_key) WHERE finished_at IS NULL AND subject_key <> '';
 CREATE INDEX idx_jobs_tag_live ON jobs (user_tag) WHERE finished_at IS NULL AND user_tag IS NOT NULL;
 CREATE INDEX idx_jobs_group_live ON jobs (chain_group_id) WHERE finished_at IS NULL AND chain_group_id IS NOT NULL;
 CREATE INDEX idx_jobs_group ON jobs (chain_group_id) WHERE chain_group_id IS NOT NULL;

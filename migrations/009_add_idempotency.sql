@@ -1,5 +1,5 @@
 -- A call repeated with the same key is the same job until the key expires, also when the job itself is pruned:
--- then `ended` keeps the state it had.
+-- whoever prunes it leaves its last state in `ended`.
 
 CREATE TABLE idempotency (
   idempotency_key TEXT PRIMARY KEY,

@@ -1,6 +1,7 @@
 """`semanticad`, also `python -m semantica_daemon`: the daemon in the foreground, logging to stderr."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ EPILOG = """\
 Everything lies where the XDG folders say, or in $SEMANTICA_HOME when that is set.
 SIGTERM stops it after the running jobs had their grace period; a second one stops it at once.
 
-exit codes: 0 stopped, 64 usage, 70 internal error, 75 another daemon runs, 77 permission, 78 configuration or schema
+exit codes: 0 stopped, 64 usage, 70 internal error, 75 another daemon runs or the database is held,
+            77 permission, 78 configuration or schema
 """
 
 
@@ -28,13 +30,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """A daemon that has run leaves by os._exit by itself; here ends only what could not start."""
+    """Leaves by os._exit, as a daemon that has run does by itself: what could not start has touched nothing, and
+    closing the database in passing would."""
     arguments = parse(sys.argv[1:])
     try:
         daemon.main(arguments.config)
     except StartRefused as refused:
-        print(f"semanticad: {refused}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(refused.exit_code) from None
+        print(f"semanticad: {refused}", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(refused.exit_code)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -1,6 +1,7 @@
 """Time, injected: wall-clock instants in epoch ms, and timers by the monotonic clock.
 
-Tests put a manual clock in its place; nothing else in the daemon asks what time it is.
+Tests put a manual clock in its place. Everything that happens to a job goes by it; how long a caller waits, half a
+frame may idle and the daemon takes to stop is plain elapsed time, and goes by the loop's own.
 """
 
 import asyncio

@@ -35,17 +35,20 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         return self.daemon.max_slots or os.cpu_count() or 1
 
 
-def load(path: Path) -> Config:
+def load(path: Path, must_exist: bool = False) -> Config:
+    """No file means the defaults, unless somebody has named it."""
     try:
         text = path.read_text()
     except FileNotFoundError:
+        if must_exist:
+            raise StartRefused(f"{path} does not exist: create it, or leave --config out") from None
         return Config()
     except (OSError, UnicodeDecodeError) as error:
-        raise StartRefused(f"{path} cannot be read: {error}") from error
+        raise StartRefused(f"{path} cannot be read ({error}): repair or remove it") from error
     try:
         config = msgspec.convert(tomllib.loads(text), Config)
     except tomllib.TOMLDecodeError as error:
-        raise StartRefused(f"{path} is not TOML: {error}") from error
+        raise StartRefused(f"{path} is not TOML: {error}; repair that line") from error
     except msgspec.ValidationError as error:
         raise StartRefused(f"{path}: {_explain(str(error))}") from error
     _check_queues(config, path)

@@ -245,7 +245,7 @@ def main(config_path: Path | None = None) -> None:
         where = where._replace(config=config_path.absolute())
     os.umask(0o077)
     raise_file_limit()
-    settings = config.load(where.config)
+    settings = config.load(where.config, must_exist=config_path is not None)
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     setting = Setting(where, settings, SystemClock(), Random())
     anyio.run(served, setting)

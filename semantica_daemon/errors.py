@@ -60,10 +60,6 @@ class JobNotFound(Refusal):
     number, code = 4001, "E_JOB_NOT_FOUND"
 
 
-class NotFound(Refusal):
-    number, code = 4001, "E_NOT_FOUND"
-
-
 class AmbiguousId(Refusal):
     number, code = 4002, "E_AMBIGUOUS_ID"
 
@@ -82,6 +78,10 @@ class QueueFull(Refusal):
 
 class TooManyConnections(Refusal):
     number, code, retryable = 4003, "E_TOO_MANY_CONNECTIONS", True
+
+
+class TooManySubscriptions(Refusal):
+    number, code = 4003, "E_TOO_MANY_SUBSCRIPTIONS"
 
 
 class DatabaseBusy(Refusal):

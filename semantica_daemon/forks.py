@@ -1,5 +1,5 @@
 """What a forked child must not hold: the lock, the socket, the connections. A handler may fork (multiprocessing does)
-and its child outlive the daemon; holding the lock it would keep the next daemon out, holding a socket, clients waiting."""
+and its child outlive the daemon; with the lock it would keep the next one out, with a socket keep clients waiting."""
 
 import os
 from contextlib import suppress

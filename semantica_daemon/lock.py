@@ -24,11 +24,12 @@ def locked(where: Paths) -> Iterator[Callable[[], bool]]:
         raise StartRefused(f"cannot use {where.data}: {error}", 77) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(handle)
-        raise StartRefused(
-            f"another semanticad already runs for {where.data} (it holds {where.lock.name})", 75
-        ) from None
+        if not isinstance(error, BlockingIOError):
+            raise StartRefused(f"{where.lock} cannot be locked: {error}; use a folder on a local disk", 77) from error
+        message = f"another semanticad already runs for {where.data} (it holds {where.lock.name})"
+        raise StartRefused(f"{message}: use that one, or set SEMANTICA_HOME to another folder", 75) from None
     forks.keep_from_children(handle)
     try:
         yield lambda: os.path.exists(where.lock) and os.path.samestat(os.stat(where.lock), os.fstat(handle))

@@ -13,8 +13,6 @@ from semantica_daemon.model.job import JobSpec
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
 from semantica_daemon.store.migrate import migrate
-from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.decide import Admitted
 
 NOW = 1_800_000_000_000
@@ -39,8 +37,7 @@ class Store:
 
     def run(self, verb: Verb, request: Any, claiming: bool = False) -> Any:
         """The verb's result, or its exception raised; `committed` tells the rest."""
-        closing = claim if claiming else _nothing
-        self.committed = self.database.transact([Command(verb, request)], self.now, closing)
+        self.committed = self.database.transact([Command(verb, request)], self.now, claiming)
         (result,) = self.committed.results
         if isinstance(result, Exception):
             raise result
@@ -48,8 +45,8 @@ class Store:
 
     def claim(self) -> Any:
         """One empty transaction that claims; the claims."""
-        self.committed = self.database.transact([], self.now, claim)
-        return self.committed.closing
+        self.committed = self.database.transact([], self.now, True)
+        return self.committed.claims
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         cursor = self.connection.execute(sql, values)
@@ -71,7 +68,3 @@ def plan_of(connection: sqlite3.Connection, sql: str, values: dict[str, Any]) ->
     """EXPLAIN QUERY PLAN as one text."""
     rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
     return "\n".join(row[3] for row in rows)
-
-
-def _nothing(tx: Tx) -> list[Any]:
-    return []

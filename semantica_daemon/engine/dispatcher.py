@@ -19,7 +19,7 @@ class Dispatcher:
         return len(self._attempts)
 
     def committed(self, committed: Committed) -> None:
-        for claim in committed.closing:
+        for claim in committed.claims:
             self._idle.clear()
             attempt = self._attempts[claim.run.run_id] = Attempt(claim, self._shop, self._over)
             if self._stopping:

@@ -15,9 +15,12 @@ from semantica_daemon.model.event import Event, Filter, Recorded
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Committed
 
+Key = tuple[str, str | None]
+
 AT_HAND = 2000
 LARGEST_AT_HAND = 4_000_000  # of messages and payloads
 PAGE = 500
+LARGEST_PAGE = 1_000_000  # of messages and payloads, but at least one event
 
 
 class Gap(Struct, frozen=True, rename={"from_": "from"}):
@@ -41,34 +44,31 @@ class Feed:
         self._readers = readers
         self._recent: list[Recorded] = []
         self._recent_size = 0
-        self._everything: set[asyncio.Event] = set()
-        self._by_job: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._watchers: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
 
     def committed(self, committed: Committed) -> None:
-        """Costs the same for any number of subscribers that are not concerned."""
+        """Costs the same for any number of subscribers of other jobs, tags and queues."""
         if not committed.events:
             return
         self.newest = committed.events[-1].event.sequence
         self._keep(committed.events)
-        for wake in self._everything:
-            wake.set()
-        if self._by_job:
-            for recorded in committed.events:
-                for wake in self._by_job.get(recorded.event.job_id or "", ()):
+        if self._watchers:
+            for key in {key for recorded in committed.events for key in _keys(recorded)} & self._watchers.keys():
+                for wake in self._watchers[key]:
                     wake.set()
 
     @contextmanager
-    def watching(self, job_id: str | None) -> Iterator[asyncio.Event]:
-        """An event that is set when something is committed about that job, or about anything."""
+    def watching(self, wanted: Filter) -> Iterator[asyncio.Event]:
+        """An event that is set when something is committed that may be wanted: by the job, the tag, the queue."""
         wake = asyncio.Event()
-        watchers = self._everything if job_id is None else self._by_job[job_id]
-        watchers.add(wake)
+        key = _key_of(wanted)
+        self._watchers[key].add(wake)
         try:
             yield wake
         finally:
-            watchers.discard(wake)
-            if job_id is not None and not watchers:
-                self._by_job.pop(job_id, None)
+            self._watchers[key].discard(wake)
+            if not self._watchers[key]:
+                del self._watchers[key]
 
     async def page(self, cursor: int, wanted: Filter, limit: int = PAGE) -> Page:
         """What follows the cursor; an empty page with a moved cursor means that nothing there was wanted."""
@@ -76,7 +76,7 @@ class Feed:
             return Page([], cursor)
         oldest = self._recent[0].event.sequence if self._recent else self.newest + 1
         if cursor >= oldest - 1:
-            found = self._recent[cursor + 1 - oldest : cursor + 1 - oldest + limit]
+            found = _not_too_large(self._recent[cursor + 1 - oldest : cursor + 1 - oldest + limit])
             return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence)
         return await self._stored(cursor, wanted, limit)
 
@@ -86,7 +86,8 @@ class Feed:
             return self.newest, None
         oldest, newest = await self._readers.ask(reads.stream_ends)
         if epoch is not None and epoch != self.epoch:
-            return oldest - 1, Gap(since or 0, newest, self.epoch)
+            start = newest if since is None else oldest - 1
+            return start, Gap(0, start, self.epoch)
         if since is None:
             return self.newest, None
         if since > newest:
@@ -98,16 +99,17 @@ class Feed:
     async def _stored(self, cursor: int, wanted: Filter, limit: int) -> Page:
         """From the table. The stream as a whole has no gaps of its own: a number that is missing was pruned."""
         newest = self.newest
-        found = await self._readers.ask(reads.events, cursor, wanted, limit)
-        if wanted.job_id is None:
-            found, first = _unbroken(found, cursor), found[0].event.sequence if found else newest + 1
-            if first > cursor + 1:
-                return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
-            end = found[-1].event.sequence if found else newest
-        else:
-            last = found[-1].event.sequence if found else 0
-            end = last if len(found) == limit else max(newest, last)
-        return Page([one.event for one in found if wanted.wants(one)], end)
+        rows = await self._readers.ask(reads.events, cursor, wanted, limit)
+        found = _not_too_large(rows)
+        last = found[-1].event.sequence if found else 0
+        if wanted.job_id is not None:
+            whole = len(rows) < limit and len(found) == len(rows)
+            return Page([one.event for one in found if wanted.wants(one)], max(newest, last) if whole else last)
+        first = found[0].event.sequence if found else newest + 1
+        if first > cursor + 1:
+            return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
+        found = _unbroken(found, cursor)
+        return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence if found else newest)
 
     def _keep(self, events: list[Recorded]) -> None:
         self._recent += events
@@ -116,6 +118,35 @@ class Feed:
             gone = self._recent[: max(1, len(self._recent) // 2)]
             del self._recent[: len(gone)]
             self._recent_size -= sum(one.size for one in gone)
+
+
+def _keys(recorded: Recorded) -> tuple[Key, ...]:
+    """Under which a watcher of this event may stand."""
+    return (
+        ("job", recorded.event.job_id),
+        ("user_tag", recorded.user_tag),
+        ("queue", recorded.queue),
+        ("everything", None),
+    )
+
+
+def _key_of(wanted: Filter) -> Key:
+    """The narrowest one."""
+    if wanted.job_id is not None:
+        return "job", wanted.job_id
+    if wanted.user_tag is not None:
+        return "user_tag", wanted.user_tag
+    return ("everything", None) if wanted.queue is None else ("queue", wanted.queue)
+
+
+def _not_too_large(events: list[Recorded]) -> list[Recorded]:
+    """A page is also bounded by its size, so that a slow reader never holds much."""
+    size = 0
+    for number, recorded in enumerate(events):
+        size += recorded.size
+        if size > LARGEST_PAGE and number:
+            return events[:number]
+    return events
 
 
 def _unbroken(events: list[Recorded], cursor: int) -> list[Recorded]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.engine.reporter import Reporter, storable
+from semantica_daemon.engine.reporter import LONGEST_LINE, Reporter, storable
 from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
 from semantica_daemon.model.event import LEVELS
 from semantica_daemon.model.job import Ms
@@ -56,8 +56,8 @@ class Context:
         said = {_text(key): _text(value) for key, value in payload.items()}
         encoded = msgspec.json.encode(said)
         msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
-        if too_deep(encoded):
-            raise ValueError(f"what is logged is nested deeper than {MOST} levels")
+        if len(encoded) > LONGEST_LINE or too_deep(encoded):
+            raise ValueError(f"what is logged is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
         self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
 
     def _cancel(self) -> None:

@@ -9,11 +9,11 @@ from msgspec import Meta
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
+from semantica_daemon.model.event import Filter
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
 
-DEFAULT_WAIT_MS = 8000
 Wait = Annotated[int, Meta(ge=0, le=86_400_000)]
 
 
@@ -28,7 +28,7 @@ class Waiting:
         job_id, _ = await self._readers.ask(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
-        with self._feed.watching(job_id) as wake:
+        with self._feed.watching(Filter(job_id=job_id)) as wake:
             while True:
                 wake.clear()
                 _, state = await self._readers.ask(reads.state, job_id)
@@ -41,10 +41,10 @@ class Waiting:
 
     async def cancel(self, request: Cancel, wait_ms: int) -> Cancelled:
         """A selection is worked off in parts, so that a long queue never holds the writer."""
-        result: Cancelled = await self._writer.run(cancel, request)
+        result: Cancelled = await asyncio.shield(self._writer.run(cancel, request, ours=False))
         part = result
         while request.field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
-            part = await self._writer.run(cancel, request)
+            part = await self._writer.run(cancel, request, ours=False)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
         if wait_ms and result.cancelling:

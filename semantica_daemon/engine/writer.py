@@ -16,8 +16,6 @@ from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, Committed, Database, Verb
-from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.lifecycle import nothing
 
 log = structlog.get_logger()
@@ -75,10 +73,10 @@ class Writer:
         if not self._busy:
             asyncio.get_running_loop().call_soon(self.begin)
 
-    async def run(self, verb: Verb, request: Any) -> Any:
-        """For our own parts: waits for the commit, and is never dropped."""
+    async def run(self, verb: Verb, request: Any, *, ours: bool = True) -> Any:
+        """Waits for the commit. What is ours is never dropped; a caller's command is refused when the batch is lost."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(verb, request, lambda result: _resolve(reply, result), ours=True)
+        self.submit(verb, request, lambda result: _resolve(reply, result), ours=ours)
         return await reply
 
     async def work(self) -> None:
@@ -107,12 +105,8 @@ class Writer:
         try:
             if committed is not None:
                 self._after(batch, committed)
-            elif isinstance(error, InternalError):
-                self._poisoned(batch, error)
-            elif isinstance(error, Refusal):
-                self._lost(batch, error)
-            elif error is not None:
-                raise error
+            else:
+                self._not_committed(batch, error)
         except BaseException as fatal:
             self._fail(fatal)
             return
@@ -123,6 +117,14 @@ class Writer:
         if committed is not None or self._one_by_one:
             self.begin()
 
+    def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
+        if isinstance(error, InternalError):
+            self._poisoned(batch, error)
+        elif isinstance(error, Refusal):
+            self._lost(batch, error)
+        elif error is not None:
+            raise error
+
     def _fail(self, fatal: BaseException) -> None:
         """Nothing more is begun; the daemon ends with this, and the next start recovers."""
         self.failed = True
@@ -131,11 +133,10 @@ class Writer:
 
     def _transact(self, batch: list[Entry]) -> Committed:
         """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
-        closing = claim if self.claiming else _claim_nothing
         commands = [entry.command for entry in batch]
         for attempt in range(BUSY_TRIES):
             try:
-                return self._database.transact(commands, self._clock.now(), closing)
+                return self._database.transact(commands, self._clock.now(), self.claiming)
             except DatabaseBusy:
                 if attempt == BUSY_TRIES - 1:
                     raise
@@ -200,7 +201,3 @@ def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:
         reply.set_exception(result)
     else:
         reply.set_result(result)
-
-
-def _claim_nothing(tx: Tx) -> list[Any]:
-    return []

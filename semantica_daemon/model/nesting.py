@@ -15,4 +15,4 @@ def too_deep(text: bytes) -> bool:
     if text.count(b"[") + text.count(b"{") <= MOST:
         return False
     brackets = STRINGS.sub(b"", text).translate(None, REST)
-    return max(accumulate(map(STEPS.__getitem__, brackets))) > MOST
+    return max(accumulate(map(STEPS.__getitem__, brackets)), default=0) > MOST

@@ -27,12 +27,11 @@ class Lane(Struct, frozen=True):
     generation: int
     job_id: str
     numbered_by: Owner
-    interrupts: int
     ended: str | None
 
 
 class Live(Struct, frozen=True):
-    """A live job of the subject; of this lane when its type is the arrival's."""
+    """A live job of the subject; of this lane when its type is the arrival's. `interrupts`: in a row, in its lane."""
 
     job_id: str
     job_type: str
@@ -40,6 +39,7 @@ class Live(Struct, frozen=True):
     generation: int
     stopping: bool = False
     queue: str = ""
+    interrupts: int = 0
 
 
 class Plan(Struct, frozen=True):
@@ -66,16 +66,16 @@ def plan(arrival: Arrival, lane: Lane | None, live: list[Live]) -> Plan:
         return Plan(generation, owner, stale=True)
     older = [job for job in in_lane if job.generation < generation]
     others = [job for job in live if job.job_type != arrival.job_type] if arrival.whole_subject else []
-    return _against(older + others, arrival, lane, generation, owner)
+    return _against(older + others, arrival, generation, owner)
 
 
-def _against(older: list[Live], arrival: Arrival, lane: Lane | None, generation: int, owner: Owner) -> Plan:
+def _against(older: list[Live], arrival: Arrival, generation: int, owner: Owner) -> Plan:
     waiting = tuple(job.job_id for job in older if job.state != state.RUNNING)
-    running = tuple(job.job_id for job in older if job.state == state.RUNNING and not job.stopping)
-    interrupts = lane.interrupts if lane else 0
-    if arrival.on_running == "cancel" and interrupts < arrival.max_interrupts:
-        return Plan(generation, owner, supersede=waiting, interrupt=running)
-    return Plan(generation, owner, supersede=waiting, outdate=running)
+    running = [job for job in older if job.state == state.RUNNING and not job.stopping]
+    most = arrival.max_interrupts if arrival.on_running == "cancel" else 0
+    interrupt = tuple(job.job_id for job in running if job.interrupts < most)
+    outdate = tuple(job.job_id for job in running if job.interrupts >= most)
+    return Plan(generation, owner, supersede=waiting, interrupt=interrupt, outdate=outdate)
 
 
 def _wrong_owner(lane: Lane) -> GenerationOwner:

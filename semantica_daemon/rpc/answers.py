@@ -16,8 +16,8 @@ from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
-from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping
-from semantica_daemon.model.event import Filter
+from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping, TooManySubscriptions
+from semantica_daemon.model.event import Event, Filter
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.model.view import JobWithRuns, QueueView
@@ -32,6 +32,8 @@ from semantica_daemon.store.writes.cancel import Cancel, Cancelled
 MAX_IN_FLIGHT = 1000
 MAX_BATCH = 1000
 MAX_CONNECTIONS = 1000
+MAX_SUBSCRIPTIONS = 100
+MOST_PAGES = 50  # that one event.list looks through for what it wants
 
 
 class Rooms(Struct):
@@ -96,6 +98,8 @@ def selection(asked: params.CancelParams) -> Cancel:
 
 
 async def subscribe(rooms: Rooms, session: Session, asked: params.SubscribeParams) -> params.Subscribed:
+    if session.following >= MAX_SUBSCRIPTIONS:
+        raise TooManySubscriptions(f"this connection has {MAX_SUBSCRIPTIONS} subscriptions", "event.unsubscribe some")
     start = await rooms.feed.start(asked.since, asked.epoch)
     wanted = Filter(
         await _whole_id(rooms, asked.job_id), asked.queue, asked.user_tag,
@@ -114,8 +118,14 @@ async def unsubscribe(rooms: Rooms, session: Session, asked: params.UnsubscribeP
 async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:
     cursor, gap = await rooms.feed.start(asked.since, asked.epoch)
     wanted = Filter(job_id=await _whole_id(rooms, asked.job_id), event_types=tuple(asked.event_types or ()))
-    page = await rooms.feed.page(cursor, wanted, asked.limit)
-    return params.EventList(page.events, page.cursor, rooms.feed.epoch, gap or page.gap)
+    found: list[Event] = []
+    for _page in range(MOST_PAGES):
+        page = await rooms.feed.page(cursor, wanted, asked.limit - len(found))
+        found += page.events
+        gap, moved, cursor = gap or page.gap, page.cursor > cursor, page.cursor
+        if not moved or page.gap or len(found) == asked.limit:
+            break
+    return params.EventList(found, cursor, rooms.feed.epoch, gap)
 
 
 async def list_queues(rooms: Rooms, _: Session, asked: params.Params) -> params.QueueList:
@@ -125,7 +135,9 @@ async def list_queues(rooms: Rooms, _: Session, asked: params.Params) -> params.
     queues = []
     for queue in sorted({"default", *counts, *rows, *rooms.limits.named}):
         _, paused_at, resume_at, *given = rows.get(queue, (queue, None, None, None, None, None))
-        stopped = paused_at is not None or (paused is not None and paused[1] is not None)
+        everywhere = paused is not None and paused[1] is not None
+        stopped = paused_at is not None or everywhere
+        resume_at = max(filter(None, (resume_at, paused[2])), default=None) if everywhere and paused else resume_at
         rules = rooms.limits.of(queue, QueueRules(*given))
         held = counts.get(queue)
         numbers = (held.queued, held.scheduled, held.running) if held else (0, 0, 0)
@@ -212,7 +224,8 @@ async def _whole_id(rooms: Rooms, prefix: str | None) -> str | None:
     if prefix is None:
         return None
     try:
-        return (await rooms.readers.ask(reads.job, prefix)).job_id
+        job_id, _ = await rooms.readers.ask(reads.state, prefix)
+        return job_id
     except JobNotFound:
         whole = prefix.lower()
         kept = await rooms.readers.ask(reads.events, 0, Filter(job_id=whole), 1)

@@ -183,8 +183,6 @@ class Connection(asyncio.BufferedProtocol, Session):
             method = find(request.method)
             params = protocol.arguments(request, method.decoder, method.params.__struct_fields__)
             self._call(method, request, params, batch)
-        except Refusal as refusal:
-            self._done(request, refusal, batch)
         except Exception as error:
             self._done(request, error, batch)
 
@@ -230,15 +228,7 @@ class Connection(asyncio.BufferedProtocol, Session):
 
     def _done(self, request: Request, result: Any, batch: Batch | None) -> None:
         self._in_flight -= 1
-        if isinstance(result, Exception) and not isinstance(result, Refusal):
-            result = _internal(request, result)
-        if not request.key:
-            answer = b""
-        elif isinstance(result, Refusal):
-            answer = protocol.error_reply(request.id, result)
-        else:
-            answer = protocol.reply(request.id, result)
-        self._answer(answer, batch)
+        self._answer(_answer_to(request, result) if request.key else b"", batch)
         if self._in_flight == 0:
             self._flush()
         if self._eof:
@@ -290,6 +280,10 @@ class Connection(asyncio.BufferedProtocol, Session):
         if task is not None:
             task.cancel()
 
+    @property
+    def following(self) -> int:
+        return len(self._followers)
+
     def follow(self, name: str, task: "asyncio.Task[None]") -> None:
         self._followers[name] = task
         task.add_done_callback(lambda _: self._followers.pop(name, None))
@@ -338,7 +332,8 @@ class Connection(asyncio.BufferedProtocol, Session):
             self._idle = None
         if self._framing.partial and not (self._eof or self._closing or self._blocked()):
             refusal = InvalidRequest(
-                f"half a message, and nothing more for {IDLE_HALF_FRAME_S:.0f} s", "end each message with a newline"
+                f"half a message, and nothing more for {IDLE_HALF_FRAME_S:.0f} s",
+                "end each line with a newline, or send as many bytes as Content-Length says",
             )
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(IDLE_HALF_FRAME_S, self._refuse_and_close, refusal)
@@ -351,6 +346,18 @@ def peer_is_us(peer: socket.socket) -> bool:
         return True
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
     return bool(uid == os.getuid())
+
+
+def _answer_to(request: Request, result: Any) -> bytes:
+    """Whatever it is, an answer: this is called from the writer too, which must not fail for one of its callers."""
+    try:
+        if isinstance(result, Refusal):
+            return protocol.error_reply(request.id, result)
+        if not isinstance(result, Exception):
+            return protocol.reply(request.id, result)
+    except Exception as error:
+        result = error
+    return protocol.error_reply(request.id, _internal(request, result))
 
 
 def _internal(request: Request, error: Exception) -> Refusal:

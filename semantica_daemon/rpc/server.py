@@ -33,11 +33,12 @@ class Server:
 
     async def open(self) -> None:
         self._rooms.writer.on_room.append(self._room)
-        refuse_if_taken(self._path)
+        refuse_if_foreign(self._path)
         try:
             await self._listen()
         except OSError as error:
-            raise StartRefused(f"cannot listen on {self._path}: {error}", 77) from error
+            hint = "set SEMANTICA_SOCKET to another path"
+            raise StartRefused(f"cannot listen on {self._path}: {error}; {hint}", 77) from error
 
     async def check(self) -> int:
         """A pass: a socket file that was deleted or replaced is bound again (if that fails, the next time), and
@@ -52,14 +53,13 @@ class Server:
     async def _listen_again(self, old: asyncio.Server) -> None:
         """Only with the lock still ours: the whole folder may have been replaced, and another daemon be at home."""
         try:
-            if not self._lock_is_ours():
-                log.error("lock_was_removed", path=str(self._path))
+            if not self._lock_is_ours() or is_answered(self._path):
+                log.error("socket_belongs_to_another_daemon", path=str(self._path))
                 return
             make_private(self._path.parent)
-            refuse_if_taken(self._path)
             await self._listen()
             old.close()
-        except (OSError, StartRefused) as error:
+        except OSError as error:
             log.error("socket_cannot_be_bound", path=str(self._path), reason=str(error))
 
     def close(self) -> None:
@@ -103,18 +103,23 @@ class _Refused(asyncio.Protocol):
         transport.close()
 
 
-def refuse_if_taken(path: Path) -> None:
-    """A socket that nobody answers on is stale. One that is answered belongs to a daemon with another home, and what
-    is no socket at all to somebody else."""
-    try:
+def refuse_if_foreign(path: Path) -> None:
+    """At start: what is no socket belongs to somebody else, and so does a socket that is answered on."""
+    with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StartRefused(f"{path} is there and is no socket: remove it, or set SEMANTICA_SOCKET to another path")
+    if is_answered(path):
+        raise StartRefused(f"another daemon answers on {path}: set SEMANTICA_SOCKET to another path", 75)
+
+
+def is_answered(path: Path) -> bool:
+    try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1)
             client.connect(os.fspath(path))
     except OSError:
-        return
-    raise StartRefused(f"another daemon answers on {path}: set SEMANTICA_SOCKET to another path", 75)
+        return False
+    return True
 
 
 def _bind(path: Path) -> socket.socket:

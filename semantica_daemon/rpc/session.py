@@ -5,6 +5,9 @@ from typing import Any, Protocol
 
 
 class Session(Protocol):
+    @property
+    def following(self) -> int: ...
+
     async def turn(self) -> None:
         """Wait until this call may bring an answer into memory; a call that `waits` asks for it when it is done."""
 

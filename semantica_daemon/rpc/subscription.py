@@ -10,7 +10,7 @@ async def follow(
 ) -> None:
     cursor, gap = start
     name = {"subscription_id": subscription_id}
-    with feed.watching(wanted.job_id) as wake:
+    with feed.watching(wanted) as wake:
         while True:
             if gap is not None:
                 await session.notify("stream.gap", {**name, "from": gap.from_, "to": gap.to, "epoch": gap.epoch})

@@ -33,11 +33,13 @@ class Counts:
         self._paused: set[str] = set()
         self._in_force: dict[str, QueueRules] = {}
         self._dirty: set[str] = set()
+        self._waiting: set[str] = set()
 
     def load(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute(LOAD).fetchall()
         self.queues = {row[0]: dict(zip(COLUMNS, row[1:], strict=True)) for row in rows}
         self.running = sum(counts["running"] for counts in self.queues.values())
+        self._waiting = {queue for queue, counts in self.queues.items() if counts["queued"]}
         self._dirty.clear()
         self.load_rules(connection)
 
@@ -65,6 +67,8 @@ class Counts:
         counts[column] += delta
         if column == "running":
             self.running += delta
+        elif column == "queued":
+            (self._waiting.add if counts["queued"] else self._waiting.discard)(queue)
         self._dirty.add(queue)
 
     def free(self) -> dict[str, int]:
@@ -73,9 +77,9 @@ class Counts:
         if room <= 0 or EVERY_QUEUE in self._paused:
             return {}
         free = {}
-        for queue, counts in self.queues.items():
-            if counts["queued"] and queue not in self._paused:
-                slots = (self.rules(queue).slots or 0) - counts["running"]
+        for queue in self._waiting:
+            if queue not in self._paused:
+                slots = (self.rules(queue).slots or 0) - self.queues[queue]["running"]
                 if slots > 0:
                     free[queue] = min(slots, room)
         return free

@@ -15,7 +15,9 @@ from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
+from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx
+from semantica_daemon.store.writes.claim import claim
 
 BUSY_TIMEOUT_MS = 200
 PRAGMAS = ("PRAGMA synchronous = NORMAL", "PRAGMA foreign_keys = ON", f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -49,7 +51,7 @@ class Committed(Struct, frozen=True):
     events: list[Recorded]
     stops: list[StopRun]
     due: int | None
-    closing: Any
+    claims: list[Claim]
     synced: bool
 
 
@@ -82,16 +84,14 @@ class Database:
     def sequence(self) -> int:
         return self._sequence
 
-    def transact(
-        self, commands: list[Command], now: int, closing: Callable[[Tx], Any], sync: bool = False
-    ) -> Committed:
-        """All commands in one transaction, each in a savepoint of its own, then `closing`, then one commit."""
-        sync = sync or self._always_synced or any(command.durable for command in commands)
+    def transact(self, commands: list[Command], now: int, claiming: bool) -> Committed:
+        """All commands in one transaction, each in a savepoint of its own, then the claims, then one commit."""
+        sync = self._always_synced or any(command.durable for command in commands)
         self._begin(sync)
         tx = Tx(self._connection, now, self._counts, self._position, self._ids)
         try:
             results = [self._run(tx, command, len(commands) == 1) for command in commands]
-            closed = closing(tx)
+            claims = claim(tx) if claiming else []
             if sync:
                 failpoints.hit("during_sync")
                 tx.execute(NOTE_SYNC, {"now": str(now)})
@@ -104,7 +104,7 @@ class Database:
             raise
         self._sequence += len(events)
         self._position = tx.position
-        return Committed(results, events, tx.stops, tx.due, closed, sync)
+        return Committed(results, events, tx.stops, tx.due, claims, sync)
 
     def close(self) -> None:
         """With a checkpoint, so that the next start reads no log; if another process is in the way, without."""
@@ -158,9 +158,7 @@ class Database:
         except Exception as error:
             if from_outside(error):
                 raise
-            raise InternalError(
-                f"what it had to say could not be stored: {error}", "this is a bug; see the log"
-            ) from error
+            raise InternalError(f"its events cannot be stored: {error}", "this is a bug; see the log") from error
 
     def _commit(self) -> None:
         failpoints.hit("before_commit")
@@ -199,4 +197,4 @@ def refusal(error: BaseException) -> Refusal:
         return DatabaseBusy("another process holds the database", "try again; nothing was changed")
     if primary == sqlite3.SQLITE_FULL:
         return StorageFull("the disk is full", "free some space and try again; nothing was changed")
-    return DatabaseFailed(f"the database refused: {error}", "try again; nothing was changed")
+    return DatabaseFailed(f"the database refused: {error}", "nothing was changed; the daemon's log says more")

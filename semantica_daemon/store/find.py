@@ -21,7 +21,7 @@ LIMIT :most
 """
 LIVE_BY_SUBJECT = """
 SELECT id, state
-FROM jobs INDEXED BY idx_jobs_lane_live
+FROM jobs INDEXED BY idx_jobs_subject_live
 WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :value
 LIMIT :most
 """

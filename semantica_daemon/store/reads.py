@@ -1,4 +1,4 @@
-"""Questions: what readers ask, each one statement, so that each answer is one consistent snapshot.
+"""Questions: what readers ask, each one statement or one transaction, so that each answer is one consistent snapshot.
 
 Async because the readers are aiosqlite's; `rows` turns what comes back into views.
 """
@@ -21,7 +21,7 @@ SELECT {rows.JOB_COLUMNS}, (
     'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
     'params_snapshot', json(params_snapshot)
   ))
-  FROM (SELECT * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY run_id)
+  FROM (SELECT * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY rowid)
 ) AS runs
 FROM jobs
 """
@@ -90,9 +90,13 @@ async def state(db: Connection, prefix: str) -> tuple[str, str]:
 async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:
     """One page and the cursor of the next."""
     found: list[Any] = []
-    for extra in await _walks(db, listing):
-        sql, values = _statement(listing, extra)
-        found += await db.execute_fetchall(sql, values)
+    await db.execute("BEGIN")
+    try:
+        for extra in await _walks(db, listing):
+            sql, values = _statement(listing, extra)
+            found += await db.execute_fetchall(sql, values)
+    finally:
+        await db.execute("ROLLBACK")
     found.sort(key=lambda row: row[-1], reverse=listing.newest_first)
     page = found[: listing.limit]
     more = len(found) > listing.limit

@@ -62,11 +62,12 @@ def _fields(row: Any) -> dict[str, Any]:
     """The view's fields: those with the column's own name, and those that are shaped from several."""
     column = dict(zip(COLUMNS, row, strict=True))
     fields = {name: column[name] for name in _SAME}
-    lane = bool(column["subject_key"])
+    lane, numbered = bool(column["subject_key"]), column["supersede"] != "none"
     return fields | {
         "job_id": column["id"],
         "subject_key": column["subject_key"] if lane else None,
-        "generation": column["generation"] if lane else None,
+        "generation": column["generation"] if lane and (numbered or column["generation"]) else None,
+        "superseded_by": column["superseded_by"] or None,
         "execution_mode": column["execution_mode"] or "EXTERNAL",
         "wait_for_idle": bool(column["wait_for_idle"]),
         "require_charging": bool(column["require_charging"]),

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model import event, state
-from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.model.outcome import CRASHED, Outcome
 from semantica_daemon.store.tx import Touched, Tx, encode
 
 TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
@@ -64,7 +64,8 @@ VALUES ({", ".join("?" * len(NewJob.__struct_fields__))})
 START = f"""
 UPDATE jobs
 SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, attempts = attempts + 1,
-    run_count = run_count + 1, event_count = event_count + 1
+    run_count = run_count + 1, event_count = event_count + 1, progress_percent = NULL, progress_phase = NULL,
+    progress_items_completed = NULL, progress_items_total = NULL, progress_message = NULL
 WHERE id = :job_id AND state = 'QUEUED'
 {TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, queued_at
 """
@@ -83,7 +84,7 @@ SET state = :to, finished_at = :now, updated_at = :now, event_count = event_coun
     exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
     error_details = :details
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}, {LANE}, stale
+{TOUCHED}, {LANE}, stale, superseded_by
 """
 RETRY = f"""
 UPDATE jobs
@@ -210,7 +211,7 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
     facts["duration_ms"] = max(0, tx.now - run.started_at)
     if row[0][7]:
-        facts["stale"] = True
+        facts |= {"stale": True, "superseded_by": row[0][8]}
     if outcome.error is not None and to == state.FAILED:
         facts |= {"code": outcome.error.code, "class": outcome.error.class_}
     message = outcome.error.message if outcome.error and to == state.FAILED else ""
@@ -291,8 +292,9 @@ def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[An
     tx.execute(END_RUN, values)
     touched = Touched(*row[:5])
     tx.moved(touched.queue, state.RUNNING, to)
-    tx.add(touched.queue, "ended_runs", 1)
-    tx.add(touched.queue, "run_ms", max(0, tx.now - run.started_at))
+    if outcome.error != CRASHED.error:  # that one ended nobody knows when
+        tx.add(touched.queue, "ended_runs", 1)
+        tx.add(touched.queue, "run_ms", max(0, tx.now - run.started_at))
     return touched
 
 

@@ -17,7 +17,7 @@ INSERT_EVENT = """
 INSERT INTO job_events (
   sequence, job_id, job_sequence, timestamp_at, event_type, level,
   message, payload, correlation_id, queue, user_tag, subsystem
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'job')
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, substr(?5, 1, instr(?5, '.') - 1))
 """
 
 

@@ -100,7 +100,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def transact(self, commands: list[Command], claiming: bool) -> Committed:
         """As the writer does it: the commands, then the claim, in one commit."""
-        committed = self.store.database.transact(commands, self.now, claim if claiming else nothing)
+        committed = self.store.database.transact(commands, self.now, claiming)
         self.live += committed.events
         return committed
 
@@ -109,7 +109,7 @@ class StoreMachine(RuleBasedStateMachine):
         """The verb's result; the block tells the model of it, and then it is told of what was claimed."""
         committed = self.transact([Command(verb, request)], self.claiming)
         yield committed.results[0]
-        self.claimed(committed.closing)
+        self.claimed(committed.claims)
 
     def spec(self, drawn: dict[str, Any]) -> dict[str, Any]:
         """With instants and generations as they are now; a lane's owner mostly numbers it."""
@@ -139,12 +139,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.enqueue(first, self.now, committed.results[0])
         assert isinstance(committed.results[1], RuntimeError | Refusal)
         self.model.enqueue(last, self.now, committed.results[2])
-        self.claimed(committed.closing)
+        self.claimed(committed.claims)
 
     @rule()
     def claims(self) -> None:
-        self.claimed(self.transact([], claiming=True).closing, asked=True)
-        assert self.transact([], claiming=True).closing == [], "a runnable job stood beside a free slot"
+        self.claimed(self.transact([], claiming=True).claims, asked=True)
+        assert self.transact([], claiming=True).claims == [], "a runnable job stood beside a free slot"
 
     def claimed(self, found: list[Claim], asked: bool = False) -> None:
         if self.claiming or asked:

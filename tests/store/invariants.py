@@ -105,7 +105,7 @@ def recount(store: Store) -> dict[str, dict[str, int]]:
     for run in store.rows("SELECT * FROM job_runs"):
         counts = counted[queue_of[run["job_id"]]]
         counts["runs"] += 1
-        if run["finished_at"] is not None:
+        if run["finished_at"] is not None and "E_ENGINE_CRASH" not in (run["error"] or ""):
             counts["ended_runs"] += 1
             counts["run_ms"] += run["finished_at"] - run["started_at"]
     for queue, ms in waits(store.events()):

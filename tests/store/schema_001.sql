@@ -153,7 +153,8 @@ CREATE INDEX idx_jobs_group_live ON jobs (chain_group_id) WHERE finished_at IS N
 CREATE UNIQUE INDEX idx_jobs_lane_generation ON jobs (subject_key, job_type, generation)
   WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL;
 
-CREATE INDEX idx_jobs_lane_live ON jobs (subject_key, job_type) WHERE finished_at IS NULL AND subject_key <> '';
+CREATE INDEX idx_jobs_lane_live ON jobs (subject_key, job_type)
+  WHERE finished_at IS NULL AND subject_key <> '' AND supersede <> 'none';
 
 CREATE INDEX idx_jobs_pop ON jobs (queue, priority DESC, position ASC, created_at ASC, id)
   WHERE state = 'QUEUED' AND execution_mode IS NOT NULL;
@@ -163,6 +164,8 @@ CREATE INDEX idx_jobs_running ON jobs (queue, started_at) WHERE state = 'RUNNING
 CREATE INDEX idx_jobs_state_queue ON jobs (state, queue);
 
 CREATE INDEX idx_jobs_subject_generation ON jobs (subject_key, generation DESC);
+
+CREATE INDEX idx_jobs_subject_live ON jobs (subject_key) WHERE finished_at IS NULL AND subject_key <> '';
 
 CREATE INDEX idx_jobs_tag_live ON jobs (user_tag) WHERE finished_at IS NULL AND user_tag IS NOT NULL;
 
@@ -204,13 +207,13 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (5, 0, 'add runs', '4b0feb338b0c892bf083a739e92f5359262ad0b6d3398123c34d47764e2a3f6c');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (6, 0, 'add events', '8d5ff739b19aa3d9085cbe85c6161a232b5d6c353b38dd8f337d812a1f2d6213');
+VALUES (6, 0, 'add events', '38395281d6e88123aea8b67df251a5e553bf7137c28418857b73bea37948b7be');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (7, 0, 'add lanes', '0f5dd0bc3b6a5d589291a423cefeac43a08165222d83aa5e4afa47f7810629a8');
+VALUES (7, 0, 'add lanes', '24d87b7827f58e2b1ae91305785ce4ab45e3d3469ae53df313a5c870de062497');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (8, 0, 'add queues', '1ee0e85faeec57e3315f01a2ca3dde5af2516dfde5daeb93962572cad9a47621');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (9, 0, 'add idempotency', '57d098b8a89c01670f2f0a8d5bad1657cd9150f160ea1a3a96fe1ff6e7f24c3c');
+VALUES (9, 0, 'add idempotency', '64082fb78e484f5ea1d798439b89104aa5ead84848d51cdccee79fce5bc376a0');

@@ -133,7 +133,7 @@ def test_the_end_of_a_run_and_the_claim_of_the_next_share_a_commit(store: Store)
     first, second = begin(store, queue="one"), put(store, queue="one")
     store.run(finish, Finish(first.run, GOOD), claiming=True)
     assert store.committed is not None
-    assert [claimed.run.job_id for claimed in store.committed.closing] == [second.job_id]
+    assert [claimed.run.job_id for claimed in store.committed.claims] == [second.job_id]
     kinds = [recorded.event.event_type for recorded in store.committed.events]
     assert kinds == ["job.done", "job.started"]
 

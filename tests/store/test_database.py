@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, QueueFull, Refusal, StorageFull
+from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, QueueFull, Refusal, StorageFull
 from semantica_daemon.store.database import Command, Committed, Database, connect
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
@@ -24,11 +24,11 @@ BIG = {"text": "x" * 500_000}
 
 
 def nothing(tx: Tx, request: object = None) -> None:
-    """A verb, or a closing, that does nothing."""
+    """A verb that does nothing."""
 
 
-def batch(store: Store, *commands: Command, closing: Any = nothing) -> Committed:
-    return store.database.transact(list(commands), store.now, closing)
+def batch(store: Store, *commands: Command, claiming: bool = False) -> Committed:
+    return store.database.transact(list(commands), store.now, claiming)
 
 
 def enqueuing(**spec: Any) -> Command:
@@ -87,13 +87,12 @@ def test_events_are_numbered_without_gaps_over_failures(store: Store) -> None:
     assert [event["sequence"] for event in store.events()] == [1, 2, 3]
 
 
-def test_a_closing_that_fails_loses_the_whole_batch(store: Store) -> None:
-    def closing(tx: Tx) -> None:
-        claim(tx)
-        raise RuntimeError("a bug")
+def test_an_event_that_cannot_be_stored_loses_the_whole_batch_as_our_own_fault(store: Store) -> None:
+    def poison(tx: Tx, request: object) -> None:
+        tx.announce("queue.paused", "a lone surrogate: \ud800")
 
-    with pytest.raises(RuntimeError, match="a bug"):
-        batch(store, enqueuing(), closing=closing)
+    with pytest.raises(InternalError, match="its events cannot be stored"):
+        batch(store, enqueuing(), Command(poison, None))
     assert store.rows("SELECT * FROM jobs") == store.events() == []
     assert put(store).state == "QUEUED"
 
@@ -111,13 +110,13 @@ def test_a_full_disk_loses_the_batch_and_nothing_else(store: Store) -> None:
     running = begin(store, subject_key="s")
     before = store.events()
     with full_disk(store), pytest.raises(StorageFull) as refused:
-        batch(store, enqueuing(), enqueuing(payload=BIG), enqueuing(queue="other"), closing=claim)
+        batch(store, enqueuing(), enqueuing(payload=BIG), enqueuing(queue="other"), claiming=True)
     assert (refused.value.number, refused.value.code, refused.value.retryable) == (5001, "E_STORAGE_FULL", True)
     assert not store.connection.in_transaction
     assert store.events() == before
     invariants.check(store)
     assert end(store, running) == "DONE", "and goes on without a restart"
-    assert len(batch(store, enqueuing(payload=BIG), closing=claim).closing) == 1
+    assert len(batch(store, enqueuing(payload=BIG), claiming=True).claims) == 1
 
 
 def test_a_full_disk_is_told_to_a_command_that_survives_it(store: Store) -> None:
@@ -200,13 +199,14 @@ def test_a_durable_command_makes_its_batch_synced_and_no_other(store: Store) -> 
 
 def test_a_synced_commit_writes_something_to_sync(store: Store) -> None:
     """An empty transaction would not reach the disk, and what came before it neither."""
-    store.database.transact([], NOW + 7, nothing, sync=True)
+    store.now = NOW + 7
+    batch(store, Command(nothing, None, durable=True))
     assert store.rows("SELECT value FROM facts WHERE name = 'synced_at'") == [{"value": str(NOW + 7)}]
 
 
 def test_durability_full_syncs_every_commit(store: Store) -> None:
     always = Database(store.connection, store.limits, Random(0), full=True)
-    committed = always.transact([Command(synchronous, None)], NOW, nothing)
+    committed = always.transact([Command(synchronous, None)], NOW, False)
     assert (committed.results, committed.synced) == ([FULL], True)
 
 
@@ -228,10 +228,10 @@ def test_a_restart_goes_on_where_it_was(store: Store) -> None:
     waiting = put(store, queue="one")
     again = Database(store.connection, store.limits, Random(1))
     assert (again.sequence, again.epoch) == (3, store.database.epoch)
-    committed = again.transact([enqueuing(queue="one")], NOW, claim)
+    committed = again.transact([enqueuing(queue="one")], NOW, True)
     (ack,) = committed.results
     assert store.job(ack.job_id)["position"] > store.job(waiting.job_id)["position"]
-    assert [claimed.run.job_id for claimed in committed.closing] == [waiting.job_id]
+    assert [claimed.run.job_id for claimed in committed.claims] == [waiting.job_id]
     assert [recorded.event.sequence for recorded in committed.events] == [4, 5]
     store.database = again
 

@@ -102,7 +102,7 @@ def test_what_is_due_starts_in_the_same_commit(store: Store) -> None:
 def _promote_and_claim(store: Store) -> list[str]:
     store.run(promote, Promote(), claiming=True)
     assert store.committed is not None
-    return [claimed.run.job_id for claimed in store.committed.closing]
+    return [claimed.run.job_id for claimed in store.committed.claims]
 
 
 def test_a_crowd_is_handled_in_portions_until_none_is_due(store: Store) -> None:

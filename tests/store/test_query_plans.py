@@ -42,6 +42,9 @@ class AnyValue(dict[str, Any]):
 
 
 def values_for(sql: str) -> Any:
+    numbered = [int(number) for number in re.findall(r"\?(\d+)", sql)]
+    if numbered:
+        return (1,) * max(numbered)
     return (1,) * sql.count("?") if "?" in sql else AnyValue()
 
 
@@ -79,7 +82,7 @@ PINNED: dict[str, tuple[str, ...]] = {
     "database.LAST_POSITION": ("idx_jobs_pop",),
     "find.LIVE_BY_TAG": ("idx_jobs_tag_live",),
     "find.LIVE_BY_GROUP": ("idx_jobs_group_live",),
-    "find.LIVE_BY_SUBJECT": ("idx_jobs_lane_live",),
+    "find.LIVE_BY_SUBJECT": ("idx_jobs_subject_live",),
     "find.LIVE_BY_QUEUE": ("idx_jobs_state_queue",),
 }
 OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")

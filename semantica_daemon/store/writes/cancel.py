@@ -32,7 +32,7 @@ class Cancelled(Struct, frozen=True):
 
 
 def cancel(tx: Tx, request: Cancel) -> Cancelled:
-    """At most MOST jobs of a selection at a time; what is RUNNING already comes last and only once."""
+    """At most MOST jobs of a selection at a time; the caller asks again while there are more."""
     if request.field:
         jobs = find.live(tx, request.field, request.value, MOST)
     else:

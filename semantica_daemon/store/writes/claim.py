@@ -23,6 +23,8 @@ WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key A
   AND supersede <> 'none' AND state = 'RUNNING'
 """
 
+MOST_LATE = 200  # at a time; the timer takes the rest
+
 Candidate = tuple[int, int, int, str]
 
 
@@ -48,6 +50,8 @@ def _next_of(tx: Tx, queue: str, slots: int) -> list[Candidate]:
         skipped = _too_late(tx, row)
         if skipped:
             late.append((row[3], skipped))
+            if len(late) == MOST_LATE:
+                break
         elif not (row[4] and row[6] != "none" and _lane_runs(tx, row[4], row[5])):
             found.append((-row[0], *row[1:4]))
             if len(found) == slots:

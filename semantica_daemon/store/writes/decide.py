@@ -11,11 +11,10 @@ from semantica_daemon.model.job import Ack, JobSpec
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
 from semantica_daemon.store.tx import Tx
 
-LIVE_IN_LANE = "finished_at IS NULL AND subject_key <> '' AND supersede <> 'none'"
 KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
 BY_ID = "SELECT queue, state, generation, subject_key FROM jobs WHERE id = :job_id"
 LANE = """
-SELECT generation, job_id, numbered_by, interrupts, ended
+SELECT generation, job_id, numbered_by, ended
 FROM lanes
 WHERE subject_key = :subject_key AND job_type = :job_type
 """
@@ -25,16 +24,13 @@ FROM jobs INDEXED BY idx_jobs_lane_generation
 WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL
   AND subject_key = :subject_key AND job_type = :job_type AND generation = :generation
 """
-LIVE_OF_LANE = f"""
-SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
+LIVE_OF_SUBJECT = """
+SELECT id, jobs.job_type, state, jobs.generation, stop_state IS NOT NULL, queue, coalesce(interrupts, 0)
 FROM jobs INDEXED BY idx_jobs_lane_live
-WHERE {LIVE_IN_LANE} AND subject_key = :subject_key AND job_type = :job_type
+LEFT JOIN lanes ON lanes.subject_key = jobs.subject_key AND lanes.job_type = jobs.job_type
+WHERE finished_at IS NULL AND jobs.subject_key <> '' AND supersede <> 'none' AND jobs.subject_key = :subject_key
 """
-LIVE_OF_SUBJECT = f"""
-SELECT id, job_type, state, generation, stop_state IS NOT NULL, queue
-FROM jobs INDEXED BY idx_jobs_lane_live
-WHERE {LIVE_IN_LANE} AND subject_key = :subject_key
-"""
+LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type"
 
 
 class Admitted(Struct, frozen=True, gc=False):
@@ -52,13 +48,13 @@ class Decided(Struct, frozen=True, gc=False):
     plan: Plan
     on_running: str = "finish"
     existing: Ack | None = None
+    by_key: bool = False
     in_lane: bool = False
     lane: Lane | None = None
     live: dict[str, Live] = {}
 
-    @property
-    def lane_busy(self) -> bool:
-        return any(job.state == state.RUNNING for job in self.live.values())
+    def lane_busy(self, job_type: str) -> bool:
+        return any(job.state == state.RUNNING and job.job_type == job_type for job in self.live.values())
 
     @property
     def winner(self) -> str | None:
@@ -77,7 +73,7 @@ def decide(tx: Tx, job: Admitted) -> Decided:
     if spec.idempotency_key is not None:
         found = _by_key(tx, spec, job.spec_hash)
         if found is not None:
-            return Decided(Plan(0, "server"), existing=found)
+            return Decided(Plan(0, "server"), existing=found, by_key=True)
     decided = _plan(tx, spec)
     limit = tx.counts.rules(spec.queue).max_queued or 0
     if decided.grows(spec.queue) and tx.counts.depth(spec.queue) >= limit:
@@ -101,7 +97,7 @@ def _plan(tx: Tx, spec: JobSpec) -> Decided:
     live = [Live(*columns) for columns in rows]
     planned = plan(Arrival(spec.job_type, spec.generation, whole, on_running, spec.max_interrupts), lane, live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
-    return Decided(planned, on_running, existing, True, lane, {job.job_id: job for job in live})
+    return Decided(planned, on_running, existing, False, True, lane, {job.job_id: job for job in live})
 
 
 def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:

@@ -18,18 +18,22 @@ DELETE FROM idempotency
 WHERE idempotency_key IN (SELECT idempotency_key FROM idempotency WHERE expires_at <= :now ORDER BY expires_at LIMIT 2)
 """
 KEEP_LANE = """
-INSERT INTO lanes (subject_key, job_type, generation, job_id, numbered_by, interrupts)
-VALUES (:subject_key, :job_type, :generation, :job_id, :numbered_by, :interrupts)
+INSERT INTO lanes (subject_key, job_type, generation, job_id, numbered_by)
+VALUES (:subject_key, :job_type, :generation, :job_id, :numbered_by)
 ON CONFLICT (subject_key, job_type) DO UPDATE
-SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by,
-    ended = NULL, interrupts = lanes.interrupts + excluded.interrupts
+SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by, ended = NULL
+"""
+COUNT_INTERRUPT = """
+UPDATE lanes
+SET interrupts = interrupts + 1
+WHERE subject_key = :subject_key AND job_type = :job_type
 """
 OUTDATE = "UPDATE jobs SET stale = 1, superseded_by = :by, updated_at = :now WHERE id = :job_id AND state = 'RUNNING'"
 INTERRUPT = """
 UPDATE jobs
 SET stale = 1, superseded_by = :by, updated_at = :now, cancel_requested_at = :now, stop_state = 'SUPERSEDED'
 WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NULL
-RETURNING run_id
+RETURNING run_id, subject_key, job_type
 """
 
 
@@ -47,9 +51,11 @@ class Start(Struct, frozen=True, gc=False):
 
 def enqueue(tx: Tx, job: Admitted) -> Ack:
     decided = decide(tx, job)
-    if decided.existing is not None:
-        return decided.existing
-    return _carry_out(tx, job, decided)
+    if decided.existing is None:
+        return _carry_out(tx, job, decided)
+    if job.spec.idempotency_key is not None and not decided.by_key:
+        _keep_key(tx, job.spec, decided.existing.job_id, job.spec_hash)
+    return decided.existing
 
 
 def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
@@ -64,10 +70,11 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
     start = _start(tx, job.spec, decided.plan)
+    busy = decided.lane_busy(job.spec.job_type)
     when = {
         state.SUPERSEDED: "never: a newer generation of its lane is already known",
         state.SCHEDULED: f"at {start.at} (epoch ms), when a slot is free",
-        state.QUEUED: "when the running job of its lane has ended" if decided.lane_busy else "when a slot is free",
+        state.QUEUED: "when the running job of its lane has ended" if busy else "when a slot is free",
     }
     planned = decided.plan
     return Forecast(planned.supersede, planned.interrupt, None, start.state, when[start.state], start.warnings)
@@ -98,7 +105,7 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     transition.insert(tx, _row(tx, job_id, job, decided, start))
     if spec.idempotency_key is not None:
         _keep_key(tx, spec, job_id, job.spec_hash)
-    shown = planned.generation if spec.subject_key else None
+    shown = planned.generation if decided.in_lane else spec.generation
     return Ack(job_id, spec.queue, start.state, shown, planned.supersede, False, start.warnings)
 
 
@@ -108,14 +115,15 @@ def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
     for job_id in planned.outdate:
         tx.execute(OUTDATE, {"job_id": job_id, "by": by, "now": tx.now})
     for job_id in planned.interrupt:
-        for (run_id,) in tx.execute(INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}).fetchall():
+        row = tx.execute(INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}).fetchall()
+        for run_id, subject_key, job_type in row:
             tx.stops.append(StopRun(run_id, "supersede"))
+            tx.execute(COUNT_INTERRUPT, {"subject_key": subject_key, "job_type": job_type})
 
 
 def _keep_lane(tx: Tx, spec: JobSpec, job_id: str, planned: Plan) -> None:
     values = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": planned.generation}
-    values |= {"job_id": job_id, "numbered_by": planned.numbered_by, "interrupts": 1 if planned.interrupt else 0}
-    tx.execute(KEEP_LANE, values)
+    tx.execute(KEEP_LANE, {**values, "job_id": job_id, "numbered_by": planned.numbered_by})
 
 
 def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None:

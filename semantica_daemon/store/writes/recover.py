@@ -20,8 +20,12 @@ FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs ON job_runs.run_id = jobs.run_id
 WHERE jobs.state = 'RUNNING'
 """
-ADOPT_STOP = "UPDATE jobs SET stop_state = :status, cancel_requested_at = coalesce(cancel_requested_at, :now), \
-superseded_by = coalesce(superseded_by, '') WHERE id = :job_id"
+ADOPT_STOP = """
+UPDATE jobs
+SET stop_state = :status, cancel_requested_at = coalesce(cancel_requested_at, :now),
+    superseded_by = iif(:status = 'SUPERSEDED', coalesce(superseded_by, ''), superseded_by)
+WHERE id = :job_id
+"""
 
 
 class Recovered(Struct, frozen=True):
