@@ -5,7 +5,7 @@ import os
 import resource
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,7 +32,7 @@ from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
-from semantica_daemon.lock import locked
+from semantica_daemon.lock import Held, locked
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
@@ -140,15 +140,16 @@ async def _all(tasks: "set[asyncio.Task[Any]]") -> None:
 async def running(setting: Setting) -> AsyncIterator[Daemon]:
     """lock → migrate → database → writer → recovery → scheduler, dispatcher → server → ready, and back."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
-    with locked(setting.paths) as lock_is_ours:
+    with locked(setting.paths) as held:
         database = open_database(setting)
+        held.note(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
             writer = Writer(database, setting.clock)
             tasks.start_soon(writer.work)
             recovered = await writer.run(recover, None)
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
-            daemon = assemble(setting, Parts(database, writer, readers, found, lock_is_ours))
+            daemon = assemble(setting, Parts(database, writer, readers, found, held))
             for part in daemon.rooms.passes:
                 tasks.start_soon(part.run)
             try:
@@ -167,12 +168,12 @@ class Parts(NamedTuple):
     writer: Writer
     readers: Readers
     handlers: Handlers
-    lock_is_ours: Callable[[], bool]
+    held: Held
 
 
 def assemble(setting: Setting, parts: Parts) -> Daemon:
     section = setting.config.daemon
-    database, writer, readers, found, lock_is_ours = parts
+    database, writer, readers, found, held = parts
     threads = ThreadPoolExecutor(setting.config.slots, "handler")
     dispatcher = Dispatcher(Workshop(found, writer, setting.clock, threads, section.grace_ms))
     feed = Feed(readers, database.epoch, database.sequence)
@@ -196,7 +197,7 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         started=setting.clock.monotonic(),
         connections=set(),
     )
-    server = Server(setting.paths.socket, rooms, lock_is_ours)
+    server = Server(setting.paths.socket, rooms, held.lost)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
     daemon = Daemon(rooms, dispatcher, server, section.grace_ms)
 
@@ -230,6 +231,7 @@ async def serve(setting: Setting) -> None:
     """
     async with running(setting) as daemon:
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
         log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
@@ -237,6 +239,11 @@ async def serve(setting: Setting) -> None:
         await daemon.close()
         log.info("stopped", left_behind=daemon.left_behind)
         os._exit(0)
+
+
+def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio has to say, a line each: no descriptor left to accept with, a task of a handler that failed."""
+    log.error("loop_error", reason=context.get("message"), error=repr(context.get("exception")))
 
 
 def main(config_path: Path | None = None) -> None:

@@ -104,6 +104,10 @@ class Stopping(Refusal):
     number, code, retryable = 5002, "E_STOPPING", True
 
 
+class HomeLost(Exception):
+    """The lock or the database is no longer the one that was opened: nothing that is written can be kept."""
+
+
 class StartRefused(Exception):
     """The daemon cannot start; `exit_code` says why (sysexits), the message what to do."""
 

@@ -2,17 +2,34 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from semantica_daemon import forks, paths
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.paths import Paths
 
 
+class Held:
+    """The files that must stay what they are while we run: somebody may remove or replace the whole folder."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, os.stat_result] = {}
+
+    def note(self, path: Path) -> None:
+        """By stat alone: opening and closing the database in this process would drop SQLite's locks."""
+        self._files[path] = os.stat(path)
+
+    def lost(self) -> Path | None:
+        for path, known in self._files.items():
+            if not path.exists() or not os.path.samestat(os.stat(path), known):
+                return path
+        return None
+
+
 @contextmanager
-def locked(where: Paths) -> Iterator[Callable[[], bool]]:
-    """Yields the question whether the file that is there now is still the one we hold."""
+def locked(where: Paths) -> Iterator[Held]:
     if len(os.fsencode(where.socket)) > paths.LONGEST_SOCKET:
         limit = f"more than {paths.LONGEST_SOCKET} bytes"
         raise StartRefused(f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}")
@@ -31,8 +48,10 @@ def locked(where: Paths) -> Iterator[Callable[[], bool]]:
         message = f"another semanticad already runs for {where.data} (it holds {where.lock.name})"
         raise StartRefused(f"{message}: use that one, or set SEMANTICA_HOME to another folder", 75) from None
     forks.keep_from_children(handle)
+    held = Held()
+    held.note(where.lock)
     try:
-        yield lambda: os.path.exists(where.lock) and os.path.samestat(os.stat(where.lock), os.fstat(handle))
+        yield held
     finally:
         forks.forget(handle)
         os.close(handle)

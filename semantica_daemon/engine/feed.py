@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.event import Event, Filter, Recorded
+from semantica_daemon.model.event import ENDS, Event, Filter, Recorded
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Committed
 
@@ -58,10 +58,9 @@ class Feed:
                     wake.set()
 
     @contextmanager
-    def watching(self, wanted: Filter) -> Iterator[asyncio.Event]:
-        """An event that is set when something is committed that may be wanted: by the job, the tag, the queue."""
+    def watching(self, key: Key) -> Iterator[asyncio.Event]:
+        """An event that is set when something is committed under that key (`key_of` a filter, or `end_of` a job)."""
         wake = asyncio.Event()
-        key = _key_of(wanted)
         self._watchers[key].add(wake)
         try:
             yield wake
@@ -120,23 +119,24 @@ class Feed:
             self._recent_size -= sum(one.size for one in gone)
 
 
-def _keys(recorded: Recorded) -> tuple[Key, ...]:
-    """Under which a watcher of this event may stand."""
-    return (
-        ("job", recorded.event.job_id),
-        ("user_tag", recorded.user_tag),
-        ("queue", recorded.queue),
-        ("everything", None),
-    )
-
-
-def _key_of(wanted: Filter) -> Key:
-    """The narrowest one."""
+def key_of(wanted: Filter) -> Key:
+    """The narrowest one under which all that is wanted is told."""
     if wanted.job_id is not None:
         return "job", wanted.job_id
     if wanted.user_tag is not None:
         return "user_tag", wanted.user_tag
     return ("everything", None) if wanted.queue is None else ("queue", wanted.queue)
+
+
+def end_of(job_id: str) -> Key:
+    return "end", job_id
+
+
+def _keys(recorded: Recorded) -> tuple[Key, ...]:
+    """Under which it is told."""
+    event = recorded.event
+    keys = ("job", event.job_id), ("user_tag", recorded.user_tag), ("queue", recorded.queue), ("everything", None)
+    return (*keys, ("end", event.job_id)) if event.event_type in ENDS else keys
 
 
 def _not_too_large(events: list[Recorded]) -> list[Recorded]:

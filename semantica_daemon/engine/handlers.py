@@ -143,7 +143,8 @@ def _handler(job_type: str, function: Any) -> Handler:
     hint = hints.get(taken[1].name)
     typed = isinstance(hint, type) and issubclass(hint, Struct)
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(hint if typed else dict[str, Any])
-    return Handler(function, inspect.iscoroutinefunction(function), typed, decoder)
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return Handler(function, inspect.iscoroutinefunction(called), typed, decoder)
 
 
 async def noop(ctx: Context, payload: dict[str, Any]) -> None:

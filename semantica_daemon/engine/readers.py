@@ -29,12 +29,17 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Most recently used first, so that the others' caches stay small."""
+        """Most recently used first, so that the others' caches stay small. An asker that goes away does not take the
+        question back from the connection's thread: the connection is free again only when that has ended."""
         connection = await self._idle.get()
-        try:
-            return await question(connection, *args, **kwargs)
-        finally:
-            self._idle.put_nowait(connection)
+        asked = asyncio.ensure_future(question(connection, *args, **kwargs))
+        asked.add_done_callback(lambda done: self._put_back(connection, done))
+        return await asyncio.shield(asked)
+
+    def _put_back(self, connection: aiosqlite.Connection, done: "asyncio.Future[T]") -> None:
+        if not done.cancelled():
+            done.exception()  # told to the asker; one that has gone need not hear it
+        self._idle.put_nowait(connection)
 
 
 @asynccontextmanager

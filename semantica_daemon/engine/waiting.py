@@ -6,10 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
-from semantica_daemon.model.event import Filter
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
@@ -28,7 +27,7 @@ class Waiting:
         job_id, _ = await self._readers.ask(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
-        with self._feed.watching(Filter(job_id=job_id)) as wake:
+        with self._feed.watching(end_of(job_id)) as wake:
             while True:
                 wake.clear()
                 _, state = await self._readers.ask(reads.state, job_id)

@@ -83,6 +83,8 @@ class JobView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True):
+    """Of a job the newest hundred; a snapshot over 4 KiB is left out."""
+
     run_id: str
     attempt: int
     status: str

@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from semantica_daemon import forks
-from semantica_daemon.errors import StartRefused, TooManyConnections
+from semantica_daemon.errors import HomeLost, StartRefused, TooManyConnections
 from semantica_daemon.paths import make_private
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.answers import MAX_CONNECTIONS, Rooms
@@ -20,14 +20,15 @@ from semantica_daemon.rpc.connection import Connection
 log = structlog.get_logger()
 
 BACKLOG = 1024
+AT_ONCE = 16  # accepted in one go; out of file descriptors, asyncio complains that many times a second
 CHECK_EVERY_MS = 5000
 
 
 class Server:
-    def __init__(self, path: Path, rooms: Rooms, lock_is_ours: Callable[[], bool]) -> None:
+    def __init__(self, path: Path, rooms: Rooms, lost: Callable[[], Path | None]) -> None:
         self._path = path
         self._rooms = rooms
-        self._lock_is_ours = lock_is_ours
+        self._lost = lost
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
 
@@ -42,7 +43,10 @@ class Server:
 
     async def check(self) -> int:
         """A pass: a socket file that was deleted or replaced is bound again (if that fails, the next time), and
-        clients that are gone are let go."""
+        clients that are gone are let go. Without its lock or database the daemon would acknowledge what nobody can
+        ever read again: it leaves."""
+        if (path := self._lost()) is not None:
+            raise HomeLost(f"{path} was removed or replaced while the daemon was running")
         if self._server is not None and _inode(self._path) != self._inode:
             log.warning("socket_was_removed", path=str(self._path))
             await self._listen_again(self._server)
@@ -51,9 +55,9 @@ class Server:
         return self._rooms.clock.now() + CHECK_EVERY_MS
 
     async def _listen_again(self, old: asyncio.Server) -> None:
-        """Only with the lock still ours: the whole folder may have been replaced, and another daemon be at home."""
+        """Unless another daemon answers there by now."""
         try:
-            if not self._lock_is_ours() or is_answered(self._path):
+            if is_answered(self._path):
                 log.error("socket_belongs_to_another_daemon", path=str(self._path))
                 return
             make_private(self._path.parent)
@@ -79,7 +83,8 @@ class Server:
         forks.keep_from_children(listener.fileno())
         self._inode = _inode(self._path)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=BACKLOG)
+        self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=AT_ONCE)
+        listener.listen(BACKLOG)
 
     def _connection(self) -> asyncio.BaseProtocol:
         if len(self._rooms.connections) >= MAX_CONNECTIONS:

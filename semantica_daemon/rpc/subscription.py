@@ -1,6 +1,6 @@
 """One subscriber: a cursor that follows the feed and writes to its connection as fast as that one reads."""
 
-from semantica_daemon.engine.feed import Feed, Gap
+from semantica_daemon.engine.feed import Feed, Gap, key_of
 from semantica_daemon.model.event import Filter
 from semantica_daemon.rpc.session import Session
 
@@ -10,7 +10,7 @@ async def follow(
 ) -> None:
     cursor, gap = start
     name = {"subscription_id": subscription_id}
-    with feed.watching(wanted) as wake:
+    with feed.watching(key_of(wanted)) as wake:
         while True:
             if gap is not None:
                 await session.notify("stream.gap", {**name, "from": gap.from_, "to": gap.to, "epoch": gap.epoch})

@@ -55,6 +55,9 @@ class Counts:
             found = self._in_force[queue] = self.limits.of(queue, self._durable.get(queue))
         return found
 
+    def is_paused(self, queue: str) -> bool:
+        return queue in self._paused or EVERY_QUEUE in self._paused
+
     def depth(self, queue: str) -> int:
         counts = self.queues.get(queue)
         return counts["queued"] + counts["scheduled"] if counts else 0

@@ -19,9 +19,13 @@ SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object(
     'run_id', run_id, 'attempt', attempt, 'status', status, 'started_at', started_at, 'finished_at', finished_at,
     'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
-    'params_snapshot', json(params_snapshot)
+    'params_snapshot', CASE WHEN length(params_snapshot) <= 4096 THEN json(params_snapshot) END
   ))
-  FROM (SELECT * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY rowid)
+  FROM (
+    SELECT *
+    FROM (SELECT rowid AS number, * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY rowid DESC LIMIT 100)
+    ORDER BY number
+  )
 ) AS runs
 FROM jobs
 """

@@ -61,6 +61,6 @@ def promote(tx: Tx, request: Promote) -> int | None:
     for (job_id,) in tx.execute(DUE, bound).fetchall():
         transition.promote(tx, job_id)
     for (queue,) in tx.execute(RESUMING, {"now": tx.now}).fetchall():
-        queues.resume(tx, queues.Resume(queue))
+        queues.end_pause(tx, queue)
     due: int | None = tx.execute(NEXT_DUE).fetchone()[0]
     return due

@@ -24,6 +24,7 @@ VALUES (:queue, :now, :resume_at)
 ON CONFLICT (queue) DO UPDATE
 SET paused_at = coalesce(paused_at, excluded.paused_at), resume_at = excluded.resume_at
 """
+RESUME_NAMED = f"UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue <> '{EVERY_QUEUE}'"
 RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
 
 
@@ -82,11 +83,19 @@ def pause(tx: Tx, request: Pause) -> Paused:
 
 
 def resume(tx: Tx, request: Resume) -> Paused:
-    queue = request.queue or EVERY_QUEUE
+    """One queue, or every one; a queue stays paused while all are."""
+    if request.queue is not None:
+        return end_pause(tx, request.queue)
+    tx.execute(RESUME_NAMED)
+    return end_pause(tx, EVERY_QUEUE)
+
+
+def end_pause(tx: Tx, queue: str) -> Paused:
+    """Of a queue, or of them all together (EVERY_QUEUE) without those that are paused by name."""
     changed = tx.execute(RESUME, {"queue": queue}).rowcount
     tx.counts.load_rules(tx.connection)
     named = None if queue == EVERY_QUEUE else queue
-    answer = Paused(named, False)
+    answer = Paused(named, tx.counts.is_paused(queue))
     if changed:
         tx.announce("queue.resumed", f"{named or 'every queue'} resumed", answer, named)
     return answer
