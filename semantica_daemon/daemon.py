@@ -197,7 +197,7 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         started=setting.clock.monotonic(),
         connections=set(),
     )
-    server = Server(setting.paths.socket, rooms, held.lost)
+    server = Server(setting.paths.socket, rooms, held)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
     daemon = Daemon(rooms, dispatcher, server, section.grace_ms)
 

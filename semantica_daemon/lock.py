@@ -12,20 +12,31 @@ from semantica_daemon.paths import Paths
 
 
 class Held:
-    """The files that must stay what they are while we run: somebody may remove or replace the whole folder."""
+    """What must stay as it is while we run: somebody may remove, move or replace the folder."""
 
-    def __init__(self) -> None:
-        self._files: dict[Path, os.stat_result] = {}
+    def __init__(self, lock: Path, handle: int) -> None:
+        self._lock = lock
+        self._handle = handle
+        self._database: tuple[Path, os.stat_result] | None = None
 
-    def note(self, path: Path) -> None:
+    def note(self, database: Path) -> None:
         """By stat alone: opening and closing the database in this process would drop SQLite's locks."""
-        self._files[path] = os.stat(path)
+        self._database = database, os.stat(database)
+
+    @property
+    def away(self) -> bool:
+        """The folder was moved: what is written still lands in it, but nobody finds us where we were."""
+        return not self._lock.exists()
 
     def lost(self) -> Path | None:
-        for path, known in self._files.items():
-            if not path.exists() or not os.path.samestat(os.stat(path), known):
-                return path
-        return None
+        """What is gone for good or another's by now, so that nothing we write can be kept."""
+        ours = os.fstat(self._handle)
+        if self.away:
+            return None if ours.st_nlink else self._lock
+        if not os.path.samestat(os.stat(self._lock), ours):
+            return self._lock
+        path, known = self._database or (self._lock, ours)
+        return None if path.exists() and os.path.samestat(os.stat(path), known) else path
 
 
 @contextmanager
@@ -48,10 +59,8 @@ def locked(where: Paths) -> Iterator[Held]:
         message = f"another semanticad already runs for {where.data} (it holds {where.lock.name})"
         raise StartRefused(f"{message}: use that one, or set SEMANTICA_HOME to another folder", 75) from None
     forks.keep_from_children(handle)
-    held = Held()
-    held.note(where.lock)
     try:
-        yield held
+        yield Held(where.lock, handle)
     finally:
         forks.forget(handle)
         os.close(handle)

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"errors"},
     "store": {"model", "errors", "failpoints"},
     "engine": {"store", "model", "errors", "clock", "failpoints", "failures"},
-    "rpc": {"engine", "store", "model", "errors", "clock", "paths", "forks", ""},
+    "rpc": {"engine", "store", "model", "errors", "clock", "paths", "forks", "lock", ""},
     "config": {"model", "errors"},
     "logs": {"store", "model"},
     "client": {"paths"},

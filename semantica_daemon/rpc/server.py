@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import structlog
 
 from semantica_daemon import forks
 from semantica_daemon.errors import HomeLost, StartRefused, TooManyConnections
+from semantica_daemon.lock import Held
 from semantica_daemon.paths import make_private
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.answers import MAX_CONNECTIONS, Rooms
@@ -25,10 +25,10 @@ CHECK_EVERY_MS = 5000
 
 
 class Server:
-    def __init__(self, path: Path, rooms: Rooms, lost: Callable[[], Path | None]) -> None:
+    def __init__(self, path: Path, rooms: Rooms, held: Held) -> None:
         self._path = path
         self._rooms = rooms
-        self._lost = lost
+        self._held = held
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
 
@@ -45,7 +45,7 @@ class Server:
         """A pass: a socket file that was deleted or replaced is bound again (if that fails, the next time), and
         clients that are gone are let go. Without its lock or database the daemon would acknowledge what nobody can
         ever read again: it leaves."""
-        if (path := self._lost()) is not None:
+        if (path := self._held.lost()) is not None:
             raise HomeLost(f"{path} was removed or replaced while the daemon was running")
         if self._server is not None and _inode(self._path) != self._inode:
             log.warning("socket_was_removed", path=str(self._path))
@@ -55,10 +55,10 @@ class Server:
         return self._rooms.clock.now() + CHECK_EVERY_MS
 
     async def _listen_again(self, old: asyncio.Server) -> None:
-        """Unless another daemon answers there by now."""
+        """Unless the folder is elsewhere, or another daemon answers there by now."""
         try:
-            if is_answered(self._path):
-                log.error("socket_belongs_to_another_daemon", path=str(self._path))
+            if self._held.away or is_answered(self._path):
+                log.error("socket_cannot_be_bound", path=str(self._path), reason="the folder was moved, or is taken")
                 return
             make_private(self._path.parent)
             await self._listen()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Harness
+from tests.harness import Harness, Process
 
 
 def _deleted(path: Path) -> None:
@@ -76,3 +76,16 @@ async def test_a_lost_folder_does_not_stop_the_daemon(manual: Harness, home: Pat
     again = await manual.client()
     assert (await again.call("job.get", job_id=kept))["state"] == "DONE"
     await again.close()
+
+
+@pytest.mark.parametrize("name", ["meta.db", "daemon.lock"])
+def test_a_daemon_whose_files_were_removed_leaves(home: Path, name: str) -> None:
+    """It would acknowledge what nobody can ever read again."""
+    with Process(home) as process:
+        process.start()
+        (home / name).unlink()
+        if name == "daemon.lock":
+            (home / name).touch()
+        assert process.process is not None
+        assert process.process.wait(15) == 70
+        assert f"{name} was removed or replaced" in process.stderr()

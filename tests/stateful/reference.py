@@ -89,6 +89,8 @@ class Reference:
             assert isinstance(told, GenerationOwner), told
         elif known and generation in known.generations:
             self._existing(told, known.generations[generation])
+            if key:
+                self.keys[key] = (spec, known.generations[generation], now + DAY)
         elif known and generation < known.newest:
             self._record(spec, now, told, generation, known.generations[known.newest])
         else:
@@ -120,30 +122,30 @@ class Reference:
             self._end(job, "SUPERSEDED", told.job_id)
         if lane:
             known = self.lanes.setdefault(lane, Known(generation, owner, {}))
-            interrupted = self._outdate(older, spec, told.job_id, known)
+            self._outdate(older, spec, told.job_id)
             known.newest, known.owner = generation, owner
             known.generations[generation] = told.job_id
-            known.interrupts += interrupted
 
     def _gives_way(self, job: Job, spec: dict[str, Any]) -> bool:
         if job.lane is None:
             return False
         return job.lane == lane_of(spec) or (spec["supersede"] == "subject" and job.lane[0] == spec["subject_key"])
 
-    def _outdate(self, older: list[Job], spec: dict[str, Any], by: str, known: Known) -> int:
-        running = [job for job in older if job.state == "RUNNING" and job.stop is None]
-        stops = spec["on_running"] == "cancel" and known.interrupts < spec["max_interrupts"]
-        for job in running:
+    def _outdate(self, older: list[Job], spec: dict[str, Any], by: str) -> None:
+        """The interruptions that count are those of the running job's own lane."""
+        for job in [job for job in older if job.state == "RUNNING" and job.stop is None]:
+            known = self.lanes[job.lane or ("", "")]
             job.stale, job.superseded_by = True, by
-            job.stop = "SUPERSEDED" if stops else None
-        return int(bool(running) and stops)
+            if spec["on_running"] == "cancel" and known.interrupts < spec["max_interrupts"]:
+                job.stop = "SUPERSEDED"
+                known.interrupts += 1
 
     def _record(self, spec: dict[str, Any], now: int, told: Any, generation: int, winner: str | None) -> None:
         assert isinstance(told, Ack), told
         schedule = spec["schedule"]
         at = schedule.get("scheduled_at") if "delay_ms" not in schedule else now + schedule["delay_ms"]
         state = "SUPERSEDED" if winner else "SCHEDULED" if at is not None and at > now else "QUEUED"
-        shown = generation if spec["subject_key"] else None
+        shown = generation if lane_of(spec) else spec["generation"]
         assert (told.existing, told.state, told.generation) == (False, state, shown)
         job = self.jobs[told.job_id] = Job(told.job_id, spec, state, now, generation, scheduled_at=at)
         job.superseded_by = winner

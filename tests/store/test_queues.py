@@ -65,13 +65,19 @@ def test_resuming_what_is_not_paused_says_nothing_to_the_stream(store: Store, qu
     assert store.events() == []
 
 
-def test_one_queue_and_all_queues_are_paused_apart(store: Store) -> None:
+def test_a_queue_stays_paused_while_all_are_and_says_so(store: Store) -> None:
+    store.run(pause, Pause())
+    store.run(pause, Pause("default"))
+    assert store.run(resume, Resume("default")).paused
+    put(store)
+    assert claims(store) == []
+
+
+def test_resuming_all_resumes_those_paused_by_name_too(store: Store) -> None:
     ack = put(store)
     store.run(pause, Pause())
     store.run(pause, Pause("default"))
-    store.run(resume, Resume())
-    assert claims(store) == []
-    store.run(resume, Resume("default"))
+    assert not store.run(resume, Resume()).paused
     assert claimed_ids(store) == [ack.job_id]
 
 
