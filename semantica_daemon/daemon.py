@@ -1,6 +1,7 @@
 """The composition root, the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -38,7 +39,7 @@ from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.server import Server
-from semantica_daemon.store.database import Committed, Database, connect
+from semantica_daemon.store.database import Command, Committed, Database, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
@@ -48,6 +49,8 @@ log = structlog.get_logger()
 
 # Past the grace period, for the ends of runs to be written.
 MARGIN_MS = 500
+# Objects between two looks for cycles: at the usual 700 a busy daemon would look several times for each batch.
+GARBAGE_AFTER = 20_000
 
 
 class Setting(Struct, frozen=True):
@@ -113,7 +116,7 @@ class Daemon:
     async def _end_runs(self) -> None:
         """Never waits longer than grace and margin: what could not be written by then is a crash to the next start."""
         writer = self.rooms.writer
-        writer.submit(stopping, self._reason, ours=True)
+        writer.submit(Command(stopping, self._reason), ours=True)
         self._dispatcher.stop_all()
         await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._grace_ms + MARGIN_MS)
         left = self._dispatcher.left()
@@ -234,6 +237,8 @@ async def serve(setting: Setting) -> None:
         loop.set_exception_handler(_log_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
+        gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
+        gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
         await daemon.until_stopped()
         await daemon.close()

@@ -16,6 +16,7 @@ from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import Refusal
 from semantica_daemon.model.outcome import PAST_DEADLINE, SHUT_DOWN, Class, Error, Outcome, Stop, timed_out
+from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import Line, unresponsive
@@ -68,7 +69,9 @@ class Attempt:
             timer.cancel()
         failpoints.hit("after_run_before_finish")
         self._reporter.flush()
-        self._shop.writer.submit(finish, Finish(self.claim.run, outcome), self._finished, ours=True)
+        large = outcome.result is not None and len(outcome.result) > LARGE
+        command = Command(finish, Finish(self.claim.run, outcome))
+        self._shop.writer.submit(command, self._finished, ours=True, slow=large)
 
     def _finished(self, result: Any) -> None:
         if isinstance(result, Exception):
@@ -144,7 +147,7 @@ class Attempt:
 
     def _unresponsive(self) -> None:
         self._interrupt()
-        self._shop.writer.submit(unresponsive, self.claim.run, ours=True)
+        self._shop.writer.submit(Command(unresponsive, self.claim.run), ours=True)
 
 
 def _in_thread(function: Callable[[Context, Any], Any], context: Context, payload: Any) -> tuple[Any, Any]:

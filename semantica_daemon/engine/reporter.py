@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.engine.writer import Writer
+from semantica_daemon.store.database import Command
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes.report import Line, Progress, Report, report
 
 MOST_LINES = 1000
+FEW = 20  # lines that may be written on the loop
 LONGEST_LINE = 65_536
 
 
@@ -43,9 +45,7 @@ class Reporter:
 
     def flush(self) -> None:
         """On the loop: send what is left, before the end of the run is."""
-        lines, progress = self._take()
-        if lines or progress:
-            self._writer.submit(report, Report(self._run, lines, progress), self._sent, ours=True)
+        self._submit(*self._take())
 
     def _nudge(self) -> None:
         with self._lock:
@@ -55,12 +55,16 @@ class Reporter:
         self._loop.call_soon_threadsafe(self._send)
 
     def _send(self) -> None:
-        lines, progress = self._take()
-        if not lines and progress is None:
+        if not self._submit(*self._take()):
             with self._lock:
                 self._under_way = False
-            return
-        self._writer.submit(report, Report(self._run, lines, progress), self._sent, ours=True)
+
+    def _submit(self, lines: tuple[Line, ...], progress: Progress | None) -> bool:
+        if not lines and progress is None:
+            return False
+        command = Command(report, Report(self._run, lines, progress))
+        self._writer.submit(command, self._sent, ours=True, slow=len(lines) > FEW)
+        return True
 
     def _sent(self, result: Any) -> None:
         self._send()

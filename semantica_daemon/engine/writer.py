@@ -1,5 +1,10 @@
-"""The single writer: a command queue, one transaction per batch on the connection's own thread, replies after the
-commit. While one batch commits the next gathers, so that under load many commands share a commit."""
+"""The single writer: a command queue, one transaction per batch, replies after the commit. What waits together shares
+a commit.
+
+A batch runs right here on the loop: a commit that is not synced takes less than the way to another thread and back.
+Whatever may take its time goes to a thread of its own: a sync, a checkpoint, a large or long command, and waiting for
+another process that holds the database.
+"""
 
 import asyncio
 import time
@@ -20,7 +25,7 @@ from semantica_daemon.store.writes.lifecycle import nothing
 
 log = structlog.get_logger()
 
-MOST_IN_BATCH = 256
+MOST_IN_BATCH = 100
 MOST_WAITING = 10_000
 BUSY_TRIES = 4
 BUSY_WAIT_S = 0.05
@@ -31,11 +36,13 @@ Done = Callable[[Any], None]
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """A command and who waits for it. `ours`: kept and tried again when a batch is lost, never dropped."""
+    """A command and who waits for it. `ours`: kept and tried again when a batch is lost, never dropped. `slow`: not
+    on the loop."""
 
     command: Command
     done: Done | None
     ours: bool
+    slow: bool
 
 
 class Writer:
@@ -51,7 +58,10 @@ class Writer:
         self._clock = clock
         self._waiting: deque[Entry] = deque()
         self._busy = False
+        self._scheduled = False
         self._one_by_one = 0
+        self._always_slow = database.always_synced
+        self._checkpoint_due = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
@@ -65,18 +75,15 @@ class Writer:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def submit(
-        self, verb: Verb, request: Any, done: Done | None = None, *, durable: bool = False, ours: bool = False
-    ) -> None:
+    def submit(self, command: Command, done: Done | None = None, *, ours: bool = False, slow: bool = False) -> None:
         """`done` is called on the loop, after the commit, with the result or the exception."""
-        self._waiting.append(Entry(Command(verb, request, durable), done, ours))
-        if not self._busy:
-            asyncio.get_running_loop().call_soon(self.begin)
+        self._waiting.append(Entry(command, done, ours, slow or command.durable))
+        self._begin_soon()
 
     async def run(self, verb: Verb, request: Any, *, ours: bool = True) -> Any:
-        """Waits for the commit. What is ours is never dropped; a caller's command is refused when the batch is lost."""
+        """Waits for the commit; may take its time. What is ours is never dropped, a caller's is refused when lost."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(verb, request, lambda result: _resolve(reply, result), ours=ours)
+        self.submit(Command(verb, request), lambda result: _resolve(reply, result), ours=ours, slow=True)
         return await reply
 
     async def work(self) -> None:
@@ -86,13 +93,32 @@ class Writer:
     def begin(self) -> None:
         """Start the next batch, unless one is under way. Whoever has submitted all it has may call this; else the
         loop does when it turns, so that what is submitted together is committed together."""
+        self._scheduled = False
         if self._busy or not self._waiting:
             return
         self._busy = True
         most = 1 if self._one_by_one else MOST_IN_BATCH
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
         self._one_by_one = max(0, self._one_by_one - 1)
-        self._thread.put(partial(self._transact, batch), partial(self._back, batch))
+        if self._always_slow or any(entry.slow for entry in batch):
+            self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
+        else:
+            self._here(batch)
+
+    def _begin_soon(self) -> None:
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.begin)
+
+    def _here(self, batch: list[Entry]) -> None:
+        try:
+            committed = self._transact(batch, patient=False)
+        except DatabaseBusy:
+            self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
+        except BaseException as error:
+            self._back(batch, None, error)
+        else:
+            self._back(batch, committed, None)
 
     async def close(self) -> None:
         """After the last command; checkpoints and closes the database on its own thread."""
@@ -114,8 +140,8 @@ class Writer:
         if len(self._waiting) < MOST_WAITING <= len(self._waiting) + len(batch):
             for resume in self.on_room:
                 resume()
-        if committed is not None or self._one_by_one:
-            self.begin()
+        if self._waiting and (committed is not None or self._one_by_one):
+            self._begin_soon()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
         if isinstance(error, InternalError):
@@ -131,17 +157,25 @@ class Writer:
         if not self._end.done():
             self._end.set_exception(fatal)
 
-    def _transact(self, batch: list[Entry]) -> Committed:
-        """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
+    def _transact(self, batch: list[Entry], patient: bool) -> Committed:
         commands = [entry.command for entry in batch]
-        for attempt in range(BUSY_TRIES):
+        return self._database.transact(commands, self._clock.now(), self.claiming, patient)
+
+    def _patiently(self, batch: list[Entry]) -> Committed:
+        """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
+        for attempt in range(BUSY_TRIES - 1):
             try:
-                return self._database.transact(commands, self._clock.now(), self.claiming)
+                return self._checkpointed(self._transact(batch, patient=True))
             except DatabaseBusy:
-                if attempt == BUSY_TRIES - 1:
-                    raise
                 time.sleep(BUSY_WAIT_S * 2**attempt)
-        raise AssertionError("unreachable")
+        return self._checkpointed(self._transact(batch, patient=True))
+
+    def _checkpointed(self, committed: Committed) -> Committed:
+        """Once a second while there is something to do, so that no commit on the loop ever has to."""
+        if self._checkpoint_due:
+            self._checkpoint_due = False
+            self._database.checkpoint()
+        return committed
 
     def _after(self, batch: list[Entry], committed: Committed) -> None:
         failpoints.hit("after_commit_before_reply")
@@ -167,7 +201,8 @@ class Writer:
 
     def _sync(self) -> None:
         self._sync_timer = None
-        self.submit(nothing, None, durable=True, ours=True)
+        self._checkpoint_due = True
+        self.submit(Command(nothing, None, durable=True), ours=True)
 
     def _poisoned(self, batch: list[Entry], error: InternalError) -> None:
         """One of the batch cannot be stored: each is tried alone, and the guilty one is answered and dropped."""

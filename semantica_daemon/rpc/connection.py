@@ -25,6 +25,7 @@ from semantica_daemon.rpc.framing import Fatal, Framing
 from semantica_daemon.rpc.methods import Method, Write, find
 from semantica_daemon.rpc.protocol import NOTHING, Request
 from semantica_daemon.rpc.session import Session
+from semantica_daemon.store.database import LARGE, Command
 
 log = structlog.get_logger()
 
@@ -191,11 +192,9 @@ class Connection(asyncio.BufferedProtocol, Session):
         if isinstance(call, Write):
             if self._rooms.status == "stopping":
                 raise Stopping("the daemon is stopping", "call again when it is back")
-            prepared = call.prepare(self._rooms, params)
-            durable = getattr(params, "durable", False)
-            self._rooms.writer.submit(
-                call.verb, prepared, lambda result: self._done(request, result, batch), durable=durable
-            )
+            command = Command(call.verb, call.prepare(self._rooms, params), getattr(params, "durable", False))
+            slow = len(memoryview(request.params)) > LARGE
+            self._rooms.writer.submit(command, lambda result: self._done(request, result, batch), slow=slow)
             return
         key = protocol.same(request.id)
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))

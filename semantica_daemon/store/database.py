@@ -20,7 +20,15 @@ from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
 
 BUSY_TIMEOUT_MS = 200
-PRAGMAS = ("PRAGMA synchronous = NORMAL", "PRAGMA foreign_keys = ON", f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+LARGE = 65_536  # bytes of a payload or result that are not written on the loop
+# Checkpoints are the writer's to make, once a second and off the loop; SQLite's own are the net below that.
+LAST_RESORT_PAGES = 8000
+PRAGMAS = (
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA foreign_keys = ON",
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    f"PRAGMA wal_autocheckpoint = {LAST_RESORT_PAGES}",
+)
 LAST_SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'job_events'"
 LAST_POSITION = """
 SELECT max(position)
@@ -29,9 +37,6 @@ WHERE state = 'QUEUED' AND execution_mode IS NOT NULL
 """
 EPOCH = "SELECT value FROM facts WHERE name = 'epoch'"
 NOTE_SYNC = "INSERT OR REPLACE INTO facts (name, value) VALUES ('synced_at', :now)"
-
-ALONE = ((), ("ROLLBACK", "BEGIN IMMEDIATE"), ())
-AMONG_OTHERS = (("SAVEPOINT verb",), ("ROLLBACK TO verb",), ("RELEASE verb",))
 
 Verb = Callable[[Tx, Any], Any]
 
@@ -73,8 +78,8 @@ class Database:
         self._connection = connection
         self._counts = Counts(limits)
         self._ids = Ids(random)
-        self._always_synced = full
-        self._synchronous = "NORMAL"
+        self.always_synced = full
+        self._pragmas: dict[str, str] = {}
         self._sequence = 0
         self._position = 0
         self.epoch = ""
@@ -84,13 +89,14 @@ class Database:
     def sequence(self) -> int:
         return self._sequence
 
-    def transact(self, commands: list[Command], now: int, claiming: bool) -> Committed:
-        """All commands in one transaction, each in a savepoint of its own, then the claims, then one commit."""
-        sync = self._always_synced or any(command.durable for command in commands)
-        self._begin(sync)
+    def transact(self, commands: list[Command], now: int, claiming: bool, patient: bool = True) -> Committed:
+        """All commands in one transaction, each as if in a savepoint of its own, then the claims, then one commit.
+        `patient`: may wait a moment for another process."""
+        sync = self.always_synced or any(command.durable for command in commands)
+        self._begin(sync, patient)
         tx = Tx(self._connection, now, self._counts, self._position, self._ids)
         try:
-            results = [self._run(tx, command, len(commands) == 1) for command in commands]
+            results = self._run_all(tx, commands)
             claims = claim(tx) if claiming else []
             if sync:
                 failpoints.hit("during_sync")
@@ -106,6 +112,11 @@ class Database:
         self._position = tx.position
         return Committed(results, events, tx.stops, tx.due, claims, sync)
 
+    def checkpoint(self) -> None:
+        """As far as readers allow; the next write then begins the log anew, and it stays small."""
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
     def close(self) -> None:
         """With a checkpoint, so that the next start reads no log; if another process is in the way, without."""
         with suppress(sqlite3.OperationalError):
@@ -119,35 +130,57 @@ class Database:
         self.epoch = self._connection.execute(EPOCH).fetchone()[0]
         self._counts.load(self._connection)
 
-    def _begin(self, sync: bool) -> None:
+    def _begin(self, sync: bool, patient: bool) -> None:
         """`synchronous` cannot change inside a transaction, so it is chosen before."""
-        wanted = "FULL" if sync else "NORMAL"
         try:
-            if wanted != self._synchronous:
-                self._connection.execute(f"PRAGMA synchronous = {wanted}")
-                self._synchronous = wanted
+            self._set("synchronous", "FULL" if sync else "NORMAL")
+            self._set("busy_timeout", str(BUSY_TIMEOUT_MS if patient else 0))
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise refusal(error) from error
 
-    def _run(self, tx: Tx, command: Command, alone: bool) -> Any:
-        """A verb that fails is rolled back alone; if that took the transaction with it, the batch is lost. A command
-        that is alone in its batch needs no savepoint: the transaction itself can be begun again."""
+    def _set(self, pragma: str, value: str) -> None:
+        if self._pragmas.get(pragma) != value:
+            self._connection.execute(f"PRAGMA {pragma} = {value}")
+            self._pragmas[pragma] = value
+
+    def _run_all(self, tx: Tx, commands: list[Command]) -> list[Any]:
+        """A verb that fails is rolled back alone. Most that fail have not written anything yet, so savepoints (a tenth
+        of an enqueue) are only set when one has: then all is taken back and done again with them."""
         mark = tx.mark()
-        begin, undo, keep = ALONE if alone else AMONG_OTHERS
-        for statement in begin:
-            tx.execute(statement)
+        try:
+            return [self._run(tx, command) for command in commands]
+        except _Spoilt:
+            tx.execute("ROLLBACK")
+            tx.execute("BEGIN IMMEDIATE")
+            tx.back_to(mark)
+            return [self._run_apart(tx, command) for command in commands]
+
+    def _run(self, tx: Tx, command: Command) -> Any:
+        mark, before = tx.mark(), self._connection.total_changes
+        try:
+            return command.verb(tx, command.request)
+        except Exception as error:
+            if not self._connection.in_transaction or from_outside(error):
+                raise
+            if self._connection.total_changes != before:
+                raise _Spoilt from error
+            tx.back_to(mark)
+            return error
+
+    def _run_apart(self, tx: Tx, command: Command) -> Any:
+        """If the rollback took the transaction with it, the batch is lost."""
+        mark = tx.mark()
+        tx.execute("SAVEPOINT verb")
         try:
             result = command.verb(tx, command.request)
         except Exception as error:
             if not self._connection.in_transaction or from_outside(error):
                 raise
-            for statement in undo:
-                tx.execute(statement)
+            tx.execute("ROLLBACK TO verb")
             tx.back_to(mark)
             result = error
-        for statement in keep:
-            tx.execute(statement)
+        tx.execute("RELEASE verb")
         return result
 
     def _flush(self, tx: Tx) -> list[Recorded]:
@@ -180,6 +213,10 @@ class Database:
             self._load()
         except sqlite3.Error as error:
             raise refusal(error) from error
+
+
+class _Spoilt(Exception):
+    """A verb has failed after it had written."""
 
 
 def from_outside(error: BaseException) -> bool:
