@@ -14,6 +14,7 @@ NAMES = (
     "after_run_before_finish",
     "during_migration",
     "during_sync",
+    "during_checkpoint",
 )
 
 

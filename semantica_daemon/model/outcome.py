@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Class = Literal["transient", "permanent", "infra"]
-Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "crash"]
+Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown"]
 
 
 class Error(Struct, frozen=True, rename={"class_": "class"}):

@@ -36,16 +36,15 @@ class Method(Struct, frozen=True):
     result: Any
     call: Write | Call
     summary: str
+    waits: bool
     decoder: "msgspec.json.Decoder[Any]"
 
-    @property
-    def waits(self) -> bool:
-        """May take long without doing anything; takes its turn when it has something to answer."""
-        return self.call in (answers.wait, answers.cancel)
 
-
-def _row(name: str, takes: type[Struct], answers_: Any, call: Write | Call, summary: str) -> Method:
-    return Method(name, takes, answers_, call, summary, msgspec.json.Decoder(takes))
+def _row(
+    name: str, takes: type[Struct], answers_: Any, call: Write | Call, summary: str, waits: bool = False
+) -> Method:
+    """`waits`: may take long without doing anything, and takes its turn only when it has something to answer."""
+    return Method(name, takes, answers_, call, summary, waits, msgspec.json.Decoder(takes))
 
 
 def _admit(rooms: Rooms, spec: JobSpec) -> Admitted:
@@ -72,8 +71,9 @@ TABLE: tuple[Method, ...] = (
     _row("job.plan", JobSpec, Forecast, Write(enqueue.forecast, _admit), "what an enqueue would do, without doing it"),
     _row("job.get", params.OneJob, JobWithRuns, answers.get, "a job and its runs"),
     _row("job.list", params.ListParams, params.JobList, answers.list_jobs, "jobs by filters, a page at a time"),
-    _row("job.wait", params.WaitParams, params.Waited, answers.wait, "wait for the end of a job"),
-    _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel jobs by id, tag, group, subject, queue"),
+    _row("job.wait", params.WaitParams, params.Waited, answers.wait, "wait for the end of a job", waits=True),
+    _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel by id, tag, group, subject or queue",
+         waits=True),
     _row("event.subscribe", params.SubscribeParams, params.Subscribed, answers.subscribe, "follow the stream"),
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
     _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),

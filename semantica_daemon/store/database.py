@@ -114,6 +114,7 @@ class Database:
 
     def checkpoint(self) -> None:
         """As far as readers allow; the next write then begins the log anew, and it stays small."""
+        failpoints.hit("during_checkpoint")
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 

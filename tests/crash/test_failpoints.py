@@ -12,7 +12,7 @@ from tests.crash import invariants
 from tests.harness import Process
 
 # Far enough into the work that some of it is done; a commit is passed a few times at every start.
-PASSAGE = {"before_commit": 12, "after_commit_before_reply": 12, "during_migration": 20}
+PASSAGE = {"before_commit": 12, "after_commit_before_reply": 12, "during_migration": 20, "during_checkpoint": 1}
 
 
 class Work:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from semantica_daemon.engine.writer import MOST_WAITING
-from semantica_daemon.store.database import Committed
+from semantica_daemon.store.database import Command, Committed
+from semantica_daemon.store.tx import Tx
 from tests.engine.clockwork import fire_only, rest
 from tests.engine.deeds import Door
 from tests.harness import START, Client, Harness, RpcError
@@ -217,3 +218,18 @@ async def test_the_last_burst_is_followed_by_one_synced_commit_and_then_by_none(
     assert fact(manual, "synced_at") == str(START + 1000)
     await fire_only(manual, 30_000)
     assert len(commits) == 1
+
+
+async def test_what_cannot_be_stored_is_dropped_alone_and_nobody_else_notices(manual: Harness) -> None:
+    def poison(tx: Tx, request: None) -> None:
+        tx.announce("queue.paused", "a lone surrogate: \ud800")
+
+    told: list[Any] = []
+    manual.daemon.rooms.writer.submit(Command(poison, None), told.append, ours=True)
+    client = await manual.client()
+    numbers = [client.send("job.enqueue", job_type="semantica.noop") for _ in range(20)]
+    acks = [await client.result(number) for number in numbers]
+    await manual.settle()
+    assert [error.code for error in told] == ["E_INTERNAL"]
+    assert {await manual.state(ack["job_id"]) for ack in acks} == {"DONE"}
+    await client.close()
