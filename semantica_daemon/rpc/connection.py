@@ -1,10 +1,6 @@
 """One connection: reads frames, runs its requests concurrently, answers in any order, and never disturbs another."""
 
 import asyncio
-import os
-import select
-import socket
-import struct
 import uuid
 from typing import Any
 
@@ -19,7 +15,7 @@ from semantica_daemon.errors import (
     RequestCancelled,
     Stopping,
 )
-from semantica_daemon.rpc import protocol
+from semantica_daemon.rpc import peer, protocol
 from semantica_daemon.rpc.answers import MAX_BATCH, MAX_IN_FLIGHT, Rooms
 from semantica_daemon.rpc.framing import Fatal, Framing
 from semantica_daemon.rpc.methods import Method, Write, find
@@ -67,10 +63,10 @@ class Connection(asyncio.BufferedProtocol, Session):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._writable.set()
-        peer = transport.get_extra_info("socket")
-        self._descriptor = peer.fileno()
+        socket = transport.get_extra_info("socket")
+        self._descriptor = socket.fileno()
         forks.keep_from_children(self._descriptor)
-        if not peer_is_us(peer):
+        if not peer.is_us(socket):
             log.warning("foreign_peer_refused")
             transport.abort()
             return
@@ -79,6 +75,8 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._closing = True
         forks.forget(self._descriptor)
         self._rooms.connections.discard(self)
+        self._framing, self._outgoing = Framing(), []  # not kept until somebody looks for cycles
+        self._chunk = memoryview(bytearray())
         self._writable.set()
         if self._idle is not None:
             self._idle.cancel()
@@ -307,9 +305,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         asked for too much, until the socket is asked: only then is nobody left to answer, and its waits end."""
         if self._closing or self._transport is None or not (self._eof or self._blocked()):
             return
-        poll = select.poll()
-        poll.register(self._descriptor, 0)
-        if not any(happened & select.POLLHUP for _, happened in poll.poll(0)):
+        if not peer.is_gone(self._descriptor):
             return
         for task in [*self._tasks, *self._followers.values()]:
             task.cancel()
@@ -336,15 +332,6 @@ class Connection(asyncio.BufferedProtocol, Session):
             )
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(IDLE_HALF_FRAME_S, self._refuse_and_close, refusal)
-
-
-def peer_is_us(peer: socket.socket) -> bool:
-    """SO_PEERCRED on Linux; elsewhere the 0600 socket in its 0700 folder is the guard."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return True
-    _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
-    return bool(uid == os.getuid())
 
 
 def _answer_to(request: Request, result: Any) -> bytes:
