@@ -12,6 +12,7 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.handlers import Context, Handler, Handlers
+from semantica_daemon.engine.passes import LONGEST_WAIT_MS
 from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import Refusal
@@ -21,7 +22,6 @@ from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import Line, unresponsive
 
-LONGEST_WAIT_MS = 30_000
 LARGEST_RESULT = 10_000_000
 LONGEST_MESSAGE = 2000
 LONGEST_TRACE = 16_000
