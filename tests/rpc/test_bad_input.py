@@ -273,15 +273,17 @@ async def test_frames_that_lie_about_their_length_end_only_their_own_connection(
 
 
 def test_memory_stays_flat_under_bad_input(home: Path) -> None:
-    """All of it, again and again: what the first rounds leave behind is there for the next."""
+    """All of it, again and again: what the first rounds leave behind is there for the next. The allocator keeps the
+    room of one 16 MB message or gives it back, as it likes (seen: 55 or 75 MB, over 16 rounds); a message that is
+    really kept would be 16 MB a round."""
     with Process(home).start() as process:
         for _ in range(2):
             send_it_all(process)
         before = process.call("admin.stats")["system"]["rss_bytes"]
-        for _ in range(3):
+        for _ in range(6):
             send_it_all(process)
         grown = process.call("admin.stats")["system"]["rss_bytes"] - before
-    assert grown < 20_000_000, f"{grown / 1e6:.0f} MB"
+    assert grown < 40_000_000, f"{grown / 1e6:.0f} MB"
 
 
 def send_it_all(process: Process) -> None:
