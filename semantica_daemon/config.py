@@ -24,9 +24,14 @@ class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
     log_format: Literal["auto", "json", "console"] = "auto"
 
 
+class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
+    log_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 64_000_000
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     daemon: DaemonSection = DaemonSection()
     queues: dict[str, QueueRules] = {}
+    limits: LimitsSection = LimitsSection()
     handlers: dict[str, str] = {}
     handler_path: list[str] = []
 
@@ -77,6 +82,6 @@ def _explain(message: str) -> str:
 
 
 def _keys(section: str) -> tuple[str, ...]:
-    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection}
+    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "limits": LimitsSection}
     kind = kinds.get(section, QueueRules if section.startswith("queues") else None)
     return kind.__struct_fields__ if kind else ()

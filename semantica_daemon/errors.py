@@ -60,6 +60,14 @@ class JobNotFound(Refusal):
     number, code = 4001, "E_JOB_NOT_FOUND"
 
 
+class RunNotFound(Refusal):
+    number, code = 4001, "E_RUN_NOT_FOUND"
+
+
+class RunOver(Refusal):
+    number, code = 4001, "E_RUN_OVER"
+
+
 class AmbiguousId(Refusal):
     number, code = 4002, "E_AMBIGUOUS_ID"
 

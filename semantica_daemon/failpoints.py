@@ -11,6 +11,7 @@ NAMES = (
     "before_commit",
     "after_commit_before_reply",
     "after_claim_before_start",
+    "after_spawn_before_pid_commit",
     "after_run_before_finish",
     "during_migration",
     "during_sync",

@@ -2,9 +2,14 @@
 verb of every transaction (`store/writes/claim`)."""
 
 import asyncio
+from collections.abc import Callable
 
-from semantica_daemon.engine.attempt import Attempt, Workshop
+from semantica_daemon.engine.attempt import Attempt, Work, Workshop
+from semantica_daemon.engine.child import Child
+from semantica_daemon.engine.in_process import InProcess
 from semantica_daemon.store.database import Committed
+
+WORK: dict[str, Callable[[Attempt], Work]] = {"IN_PROCESS": InProcess, "SUBPROCESS": Child}
 
 
 class Dispatcher:
@@ -19,15 +24,23 @@ class Dispatcher:
         return len(self._attempts)
 
     def committed(self, committed: Committed) -> None:
+        self._shop.secrets.committed(committed)
         for claim in committed.claims:
             self._idle.clear()
-            attempt = self._attempts[claim.run.run_id] = Attempt(claim, self._shop, self._over)
+            attempt = Attempt(claim, self._shop, WORK[claim.mode], self._over)
+            self._attempts[claim.run.run_id] = attempt
             if self._stopping:
                 attempt.stop("shutdown")
         for stop in committed.stops:
             running = self._attempts.get(stop.run_id)
             if running is not None:
                 running.stop(stop.cause)
+
+    def watch(self, run_id: str, beyond: int, wake: Callable[[], None]) -> None:
+        """`wake` is called once that run has written more than that; its end is told by an event."""
+        attempt = self._attempts.get(run_id)
+        if attempt is not None and isinstance(attempt.work, Child):
+            attempt.work.watch(beyond, wake)
 
     def stop_all(self) -> None:
         self._stopping = True

@@ -1,23 +1,30 @@
 """What a spec must be before the writer sees it: sound in itself, runnable here, and small enough to keep."""
 
+import os
 from typing import Any
 
 import msgspec
 
+from semantica_daemon import environment
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
-from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, spec_hash
+from semantica_daemon.model.command import check_length, command_line
+from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.writes.decide import Admitted
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
+OURS_BYTES = 8192  # left for the variables that every run is given
 
 
 class Intake:
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, inherited: dict[str, str]) -> None:
+        """`inherited`: what a run has of the daemon's own environment."""
         self._handlers = handlers
+        self._inherited = inherited
+        self._longest = os.sysconf("SC_ARG_MAX") - OURS_BYTES
 
     def admit(self, spec: JobSpec) -> Admitted:
         check(spec)
@@ -26,7 +33,23 @@ class Intake:
             payload = self._payload(spec)
         except RecursionError:
             raise _refused("the payload is nested too deep", "put it into a file and name the file") from None
-        return Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
+        admitted = Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
+        if mode == "IN_PROCESS":
+            self._handlers.check(spec.job_type, payload.encode())
+            return admitted
+        return self._command(admitted)
+
+    def _command(self, job: Admitted) -> Admitted:
+        """What can be known now of whether it can be run; whether the command is there shows when it is."""
+        env = job.spec.env_vars or {}
+        if "argv" not in job.spec.payload and job.spec.execution_mode is None:
+            self._handlers.get(job.spec.job_type)  # refuses: a name that was mistyped is likelier than a command
+        check_length(command_line(job.spec.payload), {**self._inherited, **env}, self._longest)
+        if not env:
+            return job
+        secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
+        stored = msgspec.json.encode(redacted(env)).decode()
+        return msgspec.structs.replace(job, env=stored, secrets=secrets or None)
 
     def _payload(self, spec: JobSpec) -> str:
         payload = msgspec.json.encode(spec.payload)
@@ -39,7 +62,6 @@ class Intake:
             raise _refused(f"the payload is nested deeper than {MOST} levels", "put it into a file and name the file")
         if LONG_NUMBER in payload.translate(DIGITS):
             _check_integers(spec.payload, "$.payload")
-        self._handlers.check(spec.job_type, payload)
         return payload.decode()
 
     def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
@@ -60,13 +82,13 @@ class Intake:
         if spec.execution_mode == "IN_PROCESS" or (spec.execution_mode is None and spec.job_type in self._handlers):
             self._handlers.get(spec.job_type)
             return "IN_PROCESS"
-        mode = spec.execution_mode or "SUBPROCESS"
-        why = "" if spec.execution_mode else f" (no handler is registered for job_type {spec.job_type})"
-        raise NotSupported(
-            f"{mode} jobs are not supported by this version{why} - at `$.execution_mode`",
-            f"IN_PROCESS handlers here: {', '.join(self._handlers.names())}",
-            path="$.execution_mode",
-        )
+        if spec.execution_mode == "EXTERNAL":
+            raise NotSupported(
+                "EXTERNAL jobs are not supported by this version - at `$.execution_mode`",
+                "a later version brings them; SUBPROCESS runs a command",
+                path="$.execution_mode",
+            )
+        return "SUBPROCESS"
 
 
 def _check_integers(value: Any, path: str) -> None:

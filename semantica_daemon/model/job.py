@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.model.command import EnvVars
 
 MAX_PAYLOAD_BYTES = 10_000_000
 FAR_FUTURE = 10**15
@@ -51,7 +53,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     max_wait_ms: Ms | None = None
     priority: Priority = 0
     execution_mode: Mode | None = None
-    env_vars: dict[str, str] | None = None
+    env_vars: EnvVars | None = None
     schedule: Schedule = IMMEDIATE
     stop_when_lost: bool = False
     max_attempts: Count = 0
@@ -107,7 +109,6 @@ class Forecast(Struct, frozen=True):
 LATER = (
     "debounce_ms",
     "max_wait_ms",
-    "env_vars",
     "stop_when_lost",
     "workspace",
     "inputs",
@@ -115,7 +116,6 @@ LATER = (
     "parents",
     "concurrency_key",
     "template_id",
-    "leftovers",
 )
 LATER_IN_SCHEDULE = ("wait_for_idle", "require_charging", "wait_for_event", "conditions")
 _later_fields = attrgetter(*LATER)
@@ -165,7 +165,14 @@ def _later(path: str) -> NotSupported:
     )
 
 
+def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:
+    """As it is stored, shown and hashed."""
+    if env_vars is None:
+        return None
+    return {name: environment.REDACTED if environment.is_secret(name) else env_vars[name] for name in env_vars}
+
+
 def spec_hash(spec: JobSpec) -> str:
     """What an idempotency key stands for: the spec without the fields that may differ between tries."""
-    bare = msgspec.structs.replace(spec, **UNHASHED)
+    bare = msgspec.structs.replace(spec, **UNHASHED, env_vars=redacted(spec.env_vars))
     return hashlib.sha256(msgspec.json.encode(bare, order="deterministic")).hexdigest()

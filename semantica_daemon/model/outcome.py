@@ -16,16 +16,21 @@ class Error(Struct, frozen=True, rename={"class_": "class"}):
 
 
 class Outcome(Struct, frozen=True):
-    """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing."""
+    """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing;
+    `unstarted`: nothing of it ever ran."""
 
     result: str | None = None
     error: Error | None = None
     exit_code: int | None = None
     interrupted: bool = False
+    unstarted: bool = False
 
 
 CRASHED = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the daemon ended while this run was under way"), interrupted=True
+)
+ESCAPED = Outcome(
+    error=Error("E_ENGINE_CRASH", "permanent", "the daemon ended while this run was under way, and it cannot be ended")
 )
 SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True

@@ -9,6 +9,7 @@ from semantica_daemon.model.outcome import Outcome
 
 MAX_BACKOFF_MS = 3_600_000
 JITTER = 0.1
+MOST_CLAIMS = 3
 
 
 class Standing(Struct, frozen=True):
@@ -21,6 +22,7 @@ class Standing(Struct, frozen=True):
     on_interrupt: str
     stop_state: str | None
     stale: bool
+    claim_attempts: int = 0
 
 
 class Verdict(Struct, frozen=True):
@@ -50,10 +52,17 @@ def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
         return Verdict(state.SUPERSEDED, "SUPERSEDED")
     if outcome.error is None:
         return Verdict(state.DONE, "DONE")
-    if outcome.interrupted and standing.on_interrupt == "requeue":
+    if _is_put_back(standing, outcome):
         return Verdict(state.SUPERSEDED if standing.stale else state.QUEUED, "INTERRUPTED")
-    if outcome.error.class_ == "permanent" or standing.attempts >= standing.max_attempts:
+    if outcome.unstarted or outcome.error.class_ == "permanent" or standing.attempts >= standing.max_attempts:
         return Verdict(state.FAILED, "FAILED")
     if standing.stale:
         return Verdict(state.SUPERSEDED, "FAILED")
     return Verdict(state.SCHEDULED, "FAILED", backoff_ms(standing, noise))
+
+
+def _is_put_back(standing: Standing, outcome: Outcome) -> bool:
+    """A claim that never started is claimed again, three times in all."""
+    if outcome.unstarted:
+        return standing.claim_attempts + 1 < MOST_CLAIMS
+    return outcome.interrupted and standing.on_interrupt == "requeue"

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.clock import Clock
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.output import Asked, Chunk, Output
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
@@ -27,6 +29,7 @@ from semantica_daemon.rpc.session import Session
 from semantica_daemon.rpc.subscription import follow
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes.cancel import Cancel, Cancelled
 
 MAX_IN_FLIGHT = 1000
@@ -44,6 +47,8 @@ class Rooms(Struct):
     feed: Feed
     intake: Intake
     waiting: Waiting
+    output: Output
+    tokens: dict[str, Running]
     clock: Clock
     limits: Limits
     passes: list[Pass]
@@ -76,6 +81,12 @@ async def wait(rooms: Rooms, session: Session, asked: params.WaitParams) -> para
     await session.turn()
     job = await rooms.readers.ask(reads.job, job_id)
     return params.Waited(ended or job.state in TERMINAL, job)
+
+
+async def logs(rooms: Rooms, session: Session, asked: params.LogsParams) -> Chunk:
+    chunk = await rooms.output.read(Asked(**msgspec.structs.asdict(asked)))
+    await session.turn()
+    return chunk
 
 
 async def cancel(rooms: Rooms, _: Session, asked: params.CancelParams) -> Cancelled:

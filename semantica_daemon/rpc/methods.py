@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.engine.output import Chunk
 from semantica_daemon.errors import NotSupported, UnknownMethod
 from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.view import JobWithRuns
-from semantica_daemon.rpc import answers, params
+from semantica_daemon.rpc import answers, params, runs
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.rpc.session import Session
 from semantica_daemon.store.database import Verb
-from semantica_daemon.store.writes import enqueue, queues
+from semantica_daemon.store.writes import enqueue, queues, report
 from semantica_daemon.store.writes.cancel import Cancelled
 from semantica_daemon.store.writes.decide import Admitted
 
@@ -74,6 +75,11 @@ TABLE: tuple[Method, ...] = (
     _row("job.wait", params.WaitParams, params.Waited, answers.wait, "wait for the end of a job", waits=True),
     _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel by id, tag, group, subject or queue",
          waits=True),
+    _row("job.logs", params.LogsParams, Chunk, answers.logs, "what a run has written, by byte offset", waits=True),
+    _row("run.progress", params.RunProgress, report.Told, Write(report.told, runs.progress), "how far this run is"),
+    _row("run.log", params.RunLog, report.Told, Write(report.told, runs.line), "a line of this run, as an event"),
+    _row("run.result", params.RunResult, report.Told, Write(report.keep_result, runs.result),
+         "what this run has found: the job's result_summary"),
     _row("event.subscribe", params.SubscribeParams, params.Subscribed, answers.subscribe, "follow the stream"),
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
     _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),
@@ -95,8 +101,7 @@ TABLE: tuple[Method, ...] = (
 )  # fmt: skip
 BY_NAME = {method.name: method for method in TABLE}
 LATER = {
-    "job": "retry update move hold release explain logs archive execute export",
-    "run": "progress log result",
+    "job": "retry update move hold release explain archive execute export",
     "event": "emit",
     "template": "put get list delete",
     "schedule": "put get list delete enable disable trigger",

@@ -8,6 +8,7 @@ from semantica_daemon.engine.waiting import Wait
 from semantica_daemon.model.event import Event
 from semantica_daemon.model.job import At, JobId, JobSpec, Label, Queue, Subject
 from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats, QueueView
+from semantica_daemon.store.writes.report import Items
 
 State = Literal[
     "QUEUED", "SCHEDULED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"
@@ -15,6 +16,7 @@ State = Literal[
 Level = Literal["debug", "info", "warn", "error"]
 Few = Meta(max_length=100)
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Line = Annotated[str, Meta(max_length=65_536)]
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,6 +48,38 @@ class WaitParams(OneJob, frozen=True):
 class Waited(Struct, frozen=True):
     finished: bool
     job: JobWithRuns
+
+
+class LogsParams(OneJob, frozen=True):
+    """`run` is an attempt's number; without it, and without `run_id`, the newest run is meant."""
+
+    run: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    run_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    offset: Sequence = 0
+    limit: Annotated[int, Meta(ge=1, le=1_048_576)] = 262_144
+    timeout_ms: Wait = 0
+
+
+class RunParams(Params, frozen=True):
+    run_token: Annotated[str, Meta(max_length=64)]
+
+
+class RunProgress(RunParams, frozen=True):
+    percent: Annotated[float, Meta(ge=0, le=100)] | None = None
+    phase: Line | None = None
+    items_completed: Items | None = None
+    items_total: Items | None = None
+    message: Line | None = None
+
+
+class RunLog(RunParams, frozen=True):
+    message: Line
+    level: Level = "info"
+    payload: dict[str, Any] | None = None
+
+
+class RunResult(RunParams, frozen=True):
+    result: Any
 
 
 class ListParams(Params, frozen=True):

@@ -58,6 +58,7 @@ class Committed(Struct, frozen=True):
     due: int | None
     claims: list[Claim]
     synced: bool
+    secrets: list[tuple[str, dict[str, str]]]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -110,7 +111,7 @@ class Database:
             raise
         self._sequence += len(events)
         self._position = tx.position
-        return Committed(results, events, tx.stops, tx.due, claims, sync)
+        return Committed(results, events, tx.stops, tx.due, claims, sync, tx.secrets)
 
     def checkpoint(self) -> None:
         """As far as readers allow; the next write then begins the log anew, and it stays small."""

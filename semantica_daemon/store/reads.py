@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from aiosqlite import Connection
 
+from semantica_daemon.errors import RunNotFound
 from semantica_daemon.model.event import Filter, Recorded
+from semantica_daemon.model.outcome import Error
 from semantica_daemon.model.state import STATES
 from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats
 from semantica_daemon.store import find, rows
@@ -31,6 +33,23 @@ FROM jobs
 """
 GET_BY_ID = GET + "WHERE id = :id"
 GET_BY_PREFIX = GET + "WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
+LOGGED_RUN = """
+SELECT jobs.state, jobs.exit_code, error_code, error_class, error_message, error_details,
+  run.run_id, run.attempt, run.status, run.log_path
+FROM jobs
+LEFT JOIN job_runs AS run ON run.rowid = (
+  SELECT max(rowid)
+  FROM job_runs
+  WHERE job_id = jobs.id AND (:attempt IS NULL OR attempt = :attempt) AND (:run_id IS NULL OR run_id = :run_id)
+)
+WHERE jobs.id = :job_id
+"""
+ORPHANS = """
+SELECT job_runs.run_id, job_runs.pid, job_runs.pid_started_at, job_runs.boot_id
+FROM jobs INDEXED BY idx_jobs_running
+JOIN job_runs ON job_runs.run_id = jobs.run_id
+WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
+"""
 EVENTS = """
 SELECT sequence, job_sequence, job_id, timestamp_at, event_type, level, message, payload, queue, user_tag
 FROM job_events
@@ -69,6 +88,18 @@ INDEX_OF = {
 }
 
 
+class LoggedRun(NamedTuple):
+    """A run of a job (the newest that is asked for, None of all if it has none) and how the job stands."""
+
+    state: str
+    exit_code: int | None
+    error: Error | None
+    run_id: str | None
+    attempt: int | None
+    status: str | None
+    log_path: str | None
+
+
 class Listing(NamedTuple):
     """The filters of job.list that are given, by name, and where to go on."""
 
@@ -89,6 +120,19 @@ async def state(db: Connection, prefix: str) -> tuple[str, str]:
     sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
     job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
     return job_id, now
+
+
+async def logged_run(db: Connection, job_id: str, attempt: int | None, run_id: str | None) -> LoggedRun:
+    values = {"job_id": job_id, "attempt": attempt, "run_id": run_id}
+    (row,) = await db.execute_fetchall(LOGGED_RUN, values)
+    if row[6] is None and (attempt is not None or run_id is not None):
+        raise RunNotFound(f"job {job_id} has no run {attempt or run_id}", "job.get lists its runs", job_id=job_id)
+    return LoggedRun(row[0], row[1], rows.error(*row[2:6]), *row[6:])
+
+
+async def orphans(db: Connection) -> list[tuple[Any, ...]]:
+    """(run, pid, its start, its boot) of all that an earlier daemon has left running."""
+    return [tuple(row) for row in await db.execute_fetchall(ORPHANS)]
 
 
 async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:

@@ -73,7 +73,7 @@ def _fields(row: Any) -> dict[str, Any]:
         "require_charging": bool(column["require_charging"]),
         "stale": bool(column["stale"]),
         "progress": _progress(column),
-        "error": _error(column),
+        "error": error(*(column[f"error_{name}"] for name in ("code", "class", "message", "details"))),
         **{name: raw(column[name]) for name in _TEXTS},
     }
 
@@ -83,8 +83,7 @@ def _progress(column: dict[str, Any]) -> Progress | None:
     return None if all(value is None for value in said) else Progress(*said)
 
 
-def _error(column: dict[str, Any]) -> Error | None:
-    if column["error_code"] is None:
+def error(code: str | None, class_: Any, message: str, details: str | None) -> Error | None:
+    if code is None:
         return None
-    details = msgspec.json.decode(column["error_details"]) if column["error_details"] else None
-    return Error(column["error_code"], column["error_class"], column["error_message"], details)
+    return Error(code, class_, message, msgspec.json.decode(details) if details else None)

@@ -12,6 +12,7 @@ from semantica_daemon.model.outcome import CRASHED, Outcome
 from semantica_daemon.store.tx import Touched, Tx, encode
 
 TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
+IN_PROCESS = "IN_PROCESS"
 LANE = "iif(supersede = 'none', '', subject_key), job_type"
 
 
@@ -53,6 +54,8 @@ class NewJob(Struct, frozen=True, kw_only=True, gc=False):
     expires_at: int | None
     idempotency_key: str | None
     spec_hash: str | None
+    env_vars: str | None
+    leftovers: str
     event_count: int = 1
 
 
@@ -64,10 +67,12 @@ VALUES ({", ".join("?" * len(NewJob.__struct_fields__))})
 START = f"""
 UPDATE jobs
 SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, attempts = attempts + 1,
-    run_count = run_count + 1, event_count = event_count + 1, progress_percent = NULL, progress_phase = NULL,
+    run_count = run_count + 1, event_count = event_count + (execution_mode = 'IN_PROCESS'), pid = NULL,
+    log_path = NULL, result_summary = NULL, progress_percent = NULL, progress_phase = NULL,
     progress_items_completed = NULL, progress_items_total = NULL, progress_message = NULL
 WHERE id = :job_id AND state = 'QUEUED'
-{TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, queued_at
+{TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, execution_mode, env_vars, leftovers,
+  run_count, queued_at
 """
 INSERT_RUN = """
 INSERT INTO job_runs (run_id, job_id, attempt, params_snapshot, started_at)
@@ -80,9 +85,10 @@ WHERE run_id = :run_id AND status = 'RUNNING'
 """
 END = f"""
 UPDATE jobs
-SET state = :to, finished_at = :now, updated_at = :now, event_count = event_count + 1, result_summary = :result,
+SET state = :to, finished_at = :now, updated_at = :now, event_count = event_count + 1,
+    result_summary = coalesce(:result, result_summary),
     exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
-    error_details = :details
+    error_details = :details, claim_attempts = claim_attempts + :unstarted
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, {LANE}, stale, superseded_by
 """
@@ -97,7 +103,7 @@ WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 PUT_BACK = f"""
 UPDATE jobs
 SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now + ttl_ms, updated_at = :now,
-    attempts = attempts - 1, event_count = event_count + 1
+    attempts = attempts - 1, claim_attempts = claim_attempts + :unstarted, event_count = event_count + 1
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, deadline, expires_at
 """
@@ -159,6 +165,11 @@ class Claim(Struct, frozen=True, gc=False):
     timeout_ms: int | None
     grace_ms: int | None
     deadline: int | None
+    mode: str
+    env_vars: str | None
+    leftovers: str
+    run_count: int
+    trace_id: str | None
 
 
 def insert(tx: Tx, job: NewJob) -> None:
@@ -178,21 +189,25 @@ def insert(tx: Tx, job: NewJob) -> None:
 
 
 def start(tx: Tx, job_id: str) -> Claim | None:
-    """QUEUED → RUNNING, with its run and its job.started, which for IN_PROCESS are one moment."""
+    """QUEUED → RUNNING, with its run; and with its job.started, when that is the same moment (`writes/begin`)."""
     run_id = tx.ids.run(tx.now)
     row = tx.execute(START, {"job_id": job_id, "run_id": run_id, "now": tx.now}).fetchall()
     if not row:
         return None
-    job_type, payload, attempt, timeout_ms, grace_ms, deadline, queued_at = row[0][5:]
+    (job_type, payload, attempt, timeout_ms, grace_ms, deadline,
+     mode, env_vars, leftovers, run_count, queued_at) = row[0][5:]  # fmt: skip
     values = {"run_id": run_id, "job_id": job_id, "attempt": attempt, "payload": payload, "now": tx.now}
     tx.execute(INSERT_RUN, values)
     touched = Touched(*row[0][:5])
     tx.moved(touched.queue, state.QUEUED, state.RUNNING)
     tx.add(touched.queue, "runs", 1)
     tx.add(touched.queue, "wait_ms", max(0, tx.now - queued_at))
-    tx.emit(touched, event.STARTED, "", {"run_id": run_id, "attempt": attempt})
+    if mode == IN_PROCESS:
+        tx.emit(touched, event.STARTED, "", {"run_id": run_id, "attempt": attempt})
     run = Running(job_id, run_id, attempt, tx.now)
-    return Claim(run, job_type, payload, timeout_ms, grace_ms, deadline)
+    return Claim(
+        run, job_type, payload, timeout_ms, grace_ms, deadline, mode, env_vars, leftovers, run_count, touched.trace_id
+    )
 
 
 def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched | None:
@@ -201,6 +216,7 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
         return None
     values = _error_values(outcome)
     values |= {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "to": to, "result": outcome.result}
+    values["unstarted"] = int(outcome.unstarted)
     row = tx.execute(END, values).fetchall()
     if not row:
         return None
@@ -237,7 +253,7 @@ def retry(tx: Tx, run: Running, at: int, outcome: Outcome) -> Touched | None:
 def put_back(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
     """RUNNING → QUEUED: interrupted through no fault of its own; the attempt is given back."""
     values = {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "position": tx.next_position()}
-    row = tx.execute(PUT_BACK, values).fetchall()
+    row = tx.execute(PUT_BACK, {**values, "unstarted": int(outcome.unstarted)}).fetchall()
     if not row:
         return None
     touched = _run_over(tx, run, "INTERRUPTED", outcome, row[0], state.QUEUED)

@@ -49,6 +49,7 @@ class Tx:
         self.ids = ids
         self.position = position
         self.stops: list[StopRun] = []
+        self.secrets: list[tuple[str, dict[str, str]]] = []
         self.due: int | None = None
         self._events: list[tuple[Any, ...]] = []
         self._moves: list[Move] = []
@@ -84,15 +85,15 @@ class Tx:
         body = b"{}" if payload is None else encode(payload)
         self._events.append((None, None, self.now, event_type, "info", message, body.decode(), None, queue, None))
 
-    def mark(self) -> tuple[int, int, int, int | None]:
-        return len(self._events), len(self._moves), len(self.stops), self.due
+    def mark(self) -> tuple[int, int, int, int, int | None]:
+        return len(self._events), len(self._moves), len(self.stops), len(self.secrets), self.due
 
-    def back_to(self, mark: tuple[int, int, int, int | None]) -> None:
-        events, moves, stops, self.due = mark
+    def back_to(self, mark: tuple[int, int, int, int, int | None]) -> None:
+        events, moves, stops, secrets, self.due = mark
         for queue, column, delta in self._moves[moves:]:
             self.counts.add((queue, column, -delta))
         self.counts.load_rules(self.connection)
-        del self._events[events:], self._moves[moves:], self.stops[stops:]
+        del self._events[events:], self._moves[moves:], self.stops[stops:], self.secrets[secrets:]
 
     def flush(self, sequence: int) -> list[Recorded]:
         """Number and store the events; called once, last, so that the sequence has no gaps."""

@@ -34,12 +34,15 @@ LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type"
 
 
 class Admitted(Struct, frozen=True, gc=False):
-    """A spec that was checked against the handlers, with its payload as it is stored."""
+    """A spec that was checked against the handlers, with its payload and environment as they are stored,
+    and what of the environment is only remembered."""
 
     spec: JobSpec
     mode: str
     payload: str
     spec_hash: str | None
+    env: str | None = None
+    secrets: dict[str, str] | None = None
 
 
 class Decided(Struct, frozen=True, gc=False):

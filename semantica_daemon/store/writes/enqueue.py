@@ -103,6 +103,8 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     if decided.in_lane and not planned.stale:
         _keep_lane(tx, spec, job_id, planned)
     transition.insert(tx, _row(tx, job_id, job, decided, start))
+    if job.secrets:
+        tx.secrets.append((job_id, job.secrets))
     if spec.idempotency_key is not None:
         _keep_key(tx, spec, job_id, job.spec_hash)
     shown = planned.generation if decided.in_lane else spec.generation
@@ -149,5 +151,5 @@ def _row(tx: Tx, job_id: str, job: Admitted, decided: Decided, start: Start) -> 
         superseded_by=decided.winner, position=tx.next_position() if queued else 0,
         queued_at=tx.now if queued else None,
         expires_at=tx.now + spec.ttl_ms if queued and spec.ttl_ms is not None else None,
-        idempotency_key=spec.idempotency_key, spec_hash=job.spec_hash,
+        idempotency_key=spec.idempotency_key, spec_hash=job.spec_hash, env_vars=job.env, leftovers=spec.leftovers,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from semantica_daemon.store.transition import Running
 from semantica_daemon.store.tx import Tx
 
 STANDING = """
-SELECT attempts, max_attempts, backoff_base_ms, backoff_factor, on_interrupt, stop_state, stale
+SELECT attempts, max_attempts, backoff_base_ms, backoff_factor, on_interrupt, stop_state, stale, claim_attempts
 FROM jobs
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 """

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.model.outcome import CRASHED, Error, Outcome
+from semantica_daemon.model.outcome import CRASHED, ESCAPED, Error, Outcome
 from semantica_daemon.store.transition import INSERT_RUN, Running
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
@@ -34,11 +34,13 @@ class Recovered(Struct, frozen=True):
     jobs: dict[str, str]
 
 
-def recover(tx: Tx, _: None) -> Recovered:
+def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
+    """`escaped`: runs whose processes could not be ended; their jobs must not be run again beside them."""
     jobs = {}
     for row in tx.execute(ORPHANS).fetchall():
         run = Running(row[0], row[1], row[2], row[3])
-        became = finish(tx, Finish(run, _outcome(tx, run, row)))
+        outcome = _outcome(tx, run, row)
+        became = finish(tx, Finish(run, ESCAPED if run.run_id in escaped and outcome is CRASHED else outcome))
         jobs[run.job_id] = became or "RUNNING"
     if jobs:
         tx.announce("daemon.recovered", f"{len(jobs)} jobs were running when the daemon ended", {"jobs": jobs})

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from semantica_daemon.errors import RunOver
 from semantica_daemon.model import event
 from semantica_daemon.store.transition import TOUCHED, Running
 from semantica_daemon.store.tx import Touched, Tx
@@ -24,7 +25,11 @@ SET updated_at = :now, event_count = event_count + 1
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}
 """
-
+RESULT = """
+UPDATE jobs
+SET result_summary = :text, updated_at = :now
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+"""
 
 Items = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -43,22 +48,53 @@ class Line(Struct, frozen=True):
     payload: Any = None
 
 
+class Result(Struct, frozen=True):
+    """`text` is JSON."""
+
+    run: Running
+    text: str
+
+
 class Report(Struct, frozen=True):
     run: Running
     lines: tuple[Line, ...] = ()
     progress: Progress | None = None
 
 
-def report(tx: Tx, said: Report) -> None:
+class Told(Struct, frozen=True):
+    """To a process that has reported by its run token."""
+
+    job_id: str
+    attempt: int
+
+
+def told(tx: Tx, said: Report) -> Told:
+    """As `report`, for a caller who has to know whether it counts."""
+    if not report(tx, said):
+        raise _over(said.run)
+    return Told(said.run.job_id, said.run.attempt)
+
+
+def report(tx: Tx, said: Report) -> bool:
+    """Whether the run is still the job's: a late word changes nothing."""
     where = {"job_id": said.run.job_id, "run_id": said.run.run_id, "now": tx.now}
-    for line in said.lines:
-        _say(tx, where, event.LOG, line)
+    heard = [_say(tx, where, event.LOG, line) for line in said.lines]
     now = said.progress
     if now is not None:
         values = {"percent": now.percent, "phase": now.phase, "items_completed": now.items_completed}
         values |= {"items_total": now.items_total, "message": now.message}
-        for row in tx.execute(PROGRESS, {**where, **values}).fetchall():
+        rows = tx.execute(PROGRESS, {**where, **values}).fetchall()
+        heard.append(bool(rows))
+        for row in rows:
             tx.emit(Touched(*row), event.PROGRESS, now.message or "", now)
+    return all(heard)
+
+
+def keep_result(tx: Tx, result: Result) -> Told:
+    values = {"job_id": result.run.job_id, "run_id": result.run.run_id, "now": tx.now, "text": result.text}
+    if not tx.execute(RESULT, values).rowcount:
+        raise _over(result.run)
+    return Told(result.run.job_id, result.run.attempt)
 
 
 def unresponsive(tx: Tx, run: Running) -> None:
@@ -68,6 +104,14 @@ def unresponsive(tx: Tx, run: Running) -> None:
     _say(tx, where, event.UNRESPONSIVE, line)
 
 
-def _say(tx: Tx, where: dict[str, Any], event_type: str, line: Line) -> None:
-    for row in tx.execute(SAY, where).fetchall():
+def _say(tx: Tx, where: dict[str, Any], event_type: str, line: Line) -> bool:
+    rows = tx.execute(SAY, where).fetchall()
+    for row in rows:
         tx.emit(Touched(*row), event_type, line.message, line.payload, line.level)
+    return bool(rows)
+
+
+def _over(run: Running) -> RunOver:
+    return RunOver(
+        f"attempt {run.attempt} of job {run.job_id} is over", "its end is what counts now", job_id=run.job_id
+    )

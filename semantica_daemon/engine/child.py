@@ -1,0 +1,230 @@
+"""A run of a command: the keeper starts, ends and listens to the process; here its word becomes events and an Outcome.
+
+A claim that cannot be started within 30 s (no process or descriptor to be had) goes back to its queue.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from semantica_daemon import environment, failpoints
+from semantica_daemon.clock import Timer
+from semantica_daemon.engine import results
+from semantica_daemon.engine.attempt import Attempt
+from semantica_daemon.engine.keepers import Keeper, Told
+from semantica_daemon.engine.results import Files, Result
+from semantica_daemon.keeper import processes
+from semantica_daemon.keeper.processes import Identity
+from semantica_daemon.model.command import CommandLine
+from semantica_daemon.model.outcome import ESCAPED, Class, Error, Outcome
+from semantica_daemon.store.database import Command
+from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.writes.report import Line
+
+START_WITHIN_MS = 30_000
+ASK_AGAIN_MS = 1000
+UMASK = 0o022
+LOST = Outcome(
+    error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
+    interrupted=True,
+)
+NOT_WANTED = Outcome(error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), unstarted=True)
+
+
+class Child:
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._shop = attempt.shop
+        self._run_id = attempt.claim.run.run_id
+        self._keeper: Keeper | None = None
+        self._answer: asyncio.Future[Told] | None = None
+        self._end: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        self._wake = asyncio.Event()
+        self._slow = False
+        self._killed = False
+        self._token = token_hex(16)
+        self._shop.tokens[self._token] = attempt.claim.run
+
+    async def run(self) -> Outcome:
+        try:
+            return await self._carried_out()
+        finally:
+            self._shop.tokens.pop(self._token, None)
+            if self._keeper is not None:
+                self._keeper.forget(self._run_id)
+
+    def ask(self) -> None:
+        self._wake.set()
+        if self._keeper is not None:
+            self._keeper.end(self._run_id, signal.SIGTERM)
+
+    def insist(self) -> bool:
+        """Once more after that there is nothing left but to say so."""
+        if self._keeper is None or self._killed:
+            return False
+        self._killed = True
+        self._keeper.end(self._run_id, signal.SIGKILL)
+        self._attempt.give_grace()
+        return True
+
+    def watch(self, beyond: int, wake: Callable[[], None]) -> None:
+        """`wake` is called once there is more output than that."""
+        if self._keeper is not None:
+            self._keeper.watch(self._run_id, beyond, wake)
+
+    async def _carried_out(self) -> Outcome:
+        claim = self._attempt.claim
+        command = msgspec.json.decode(claim.payload, type=CommandLine)
+        given: dict[str, str] = msgspec.json.decode(claim.env_vars) if claim.env_vars else {}
+        given |= self._shop.secrets.of(claim.run.job_id)
+        if lost := [name for name in given if environment.is_secret(name) and given[name] == environment.REDACTED]:
+            return _secret_lost(lost)
+        files = results.files(self._shop.housing.workspaces, claim.run.job_id, claim.run_count)
+        told = await self._started(_order(self._attempt, command, self._environment(given, files), files))
+        if told is None:
+            return NOT_WANTED
+        if told["op"] != "started":
+            return _not_started(told)
+        return await self._until_over(told, files)
+
+    async def _started(self, order: dict[str, Any]) -> Told | None:
+        """The keeper's word on it. What is only short of processes or descriptors is asked for again; None when
+        nobody wants it any more."""
+        limit = self._shop.clock.after(START_WITHIN_MS, self._too_slow)
+        while not self._attempt.stopping:
+            told = await self._asked(order)
+            if told["op"] != "refused" or not told["again"] or self._slow:
+                limit.cancel()
+                return told
+            await self._pause()
+        limit.cancel()
+        return None
+
+    async def _asked(self, order: dict[str, Any]) -> Told:
+        try:
+            self._keeper = await self._shop.keepers.get()
+        except OSError as error:
+            return {"op": "refused", "again": True, "errno": error.errno, "message": f"no keeper: {error}"}
+        if self._attempt.stopping:
+            return {"op": "refused", "again": True}
+        self._answer = asyncio.get_running_loop().create_future()
+        self._keeper.start(order, self._told)
+        return await self._answer
+
+    async def _pause(self) -> None:
+        self._wake.clear()
+        timer: Timer = self._shop.clock.after(ASK_AGAIN_MS, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+
+    def _too_slow(self) -> None:
+        """Whatever the keeper is stuck with, the next run gets another one; this one must not begin any more."""
+        self._slow = True
+        self._wake.set()
+        if self._keeper is not None and self._answer is not None and not self._answer.done():
+            self._shop.keepers.replace(self._keeper)
+            self._keeper.end(self._run_id, signal.SIGKILL)
+
+    def _told(self, told: Told) -> None:
+        if told["op"] == "left":
+            if not self._attempt.stopping:
+                self._attempt.give_grace()
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(told)
+        elif not self._end.done():
+            self._end.set_result(told)
+
+    async def _until_over(self, started: Told, files: Files) -> Outcome:
+        failpoints.hit("after_spawn_before_pid_commit")
+        boot_id = self._shop.housing.boot_id
+        begun = Begun(self._attempt.claim.run, started["pid"], started["started_at"], boot_id, files.log)
+        self._shop.writer.submit(Command(begin, begun), ours=True)
+        self._attempt.begun()
+        told = await self._end
+        if told["op"] == "lost":
+            identity = Identity(self._run_id, started["pid"], started["started_at"], boot_id)
+            return await _end_orphans(identity)
+        self._complain(told)
+        found = await asyncio.to_thread(results.read, files.result) if told["result"] else results.NOTHING
+        if found.complaint:
+            self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {found.complaint}", "warn"))
+        return _outcome(told, found)
+
+    def _complain(self, told: Told) -> None:
+        if told["trouble"]:
+            self._attempt.reporter.line(Line(f"its log is not whole: {told['trouble']}", "warn"))
+        elif told["dropped"]:
+            limit = self._shop.housing.log_bytes
+            self._attempt.reporter.line(Line(f"its log is cut at {limit} bytes; {told['dropped']} more came", "warn"))
+
+    def _environment(self, given: dict[str, str], files: Files) -> dict[str, str]:
+        claim, housing = self._attempt.claim, self._shop.housing
+        env = housing.environment | {name: given[name] for name in given if not environment.is_ours(name)}
+        env |= {
+            "SEMANTICA_SOCKET": housing.socket,
+            "SEMANTICA_JOB_ID": claim.run.job_id,
+            "SEMANTICA_RUN_ID": claim.run.run_id,
+            "SEMANTICA_RUN_TOKEN": self._token,
+            "SEMANTICA_ATTEMPT": str(claim.run.attempt),
+            "SEMANTICA_WORKSPACE": files.workspace,
+            "SEMANTICA_OUTPUT": files.output,
+            "SEMANTICA_RESULT": files.result,
+        }
+        if claim.trace_id and len(claim.trace_id) == 32:
+            env["TRACEPARENT"] = f"00-{claim.trace_id}-{token_hex(8)}-01"
+        return env
+
+
+def _order(attempt: Attempt, command: CommandLine, env: dict[str, str], files: Files) -> dict[str, Any]:
+    """The fields of `keeper.run.Order`."""
+    return {
+        "run": attempt.claim.run.run_id,
+        "argv": command.argv,
+        "cwd": command.cwd or os.path.expanduser("~"),
+        "env": env,
+        "umask": UMASK if command.umask is None else command.umask,
+        "stdin": command.stdin,
+        "leftovers": attempt.claim.leftovers,
+        "log_bytes": attempt.shop.housing.log_bytes,
+        **msgspec.structs.asdict(files),
+    }
+
+
+def _outcome(told: Told, found: Result) -> Outcome:
+    code = told.get("code")
+    if code == 0:
+        return Outcome(result=found.text, exit_code=0)
+    class_: Class = found.failure_class or "transient"
+    if code is not None:
+        return Outcome(found.text, Error("E_EXIT", class_, f"it exited with code {code}"), code)
+    number, name = told["signal"], str(told["signal"])
+    with suppress(ValueError):
+        name = signal.Signals(number).name
+    return Outcome(found.text, Error("E_SIGNAL", class_, f"it was ended by {name}", {"signal": number, "name": name}))
+
+
+def _not_started(told: Told) -> Outcome:
+    if told["op"] == "lost":
+        return LOST
+    if told["again"]:
+        message = f"it could not be started within {START_WITHIN_MS // 1000} s: {told['message']}"
+        return Outcome(error=Error("E_SPAWN", "infra", message, {"errno": told["errno"]}), unstarted=True)
+    return Outcome(error=Error("E_SPAWN", "permanent", told["message"], {"errno": told["errno"]}))
+
+
+def _secret_lost(names: list[str]) -> Outcome:
+    message = f"the daemon was restarted and no longer knows {', '.join(sorted(names))}: hand the job in again"
+    return Outcome(error=Error("E_SECRET_LOST", "permanent", message))
+
+
+async def _end_orphans(identity: Identity) -> Outcome:
+    """What outlasts SIGKILL is told of, and not run again beside it."""
+    if await asyncio.to_thread(processes.end_orphans, [identity]):
+        return ESCAPED
+    return LOST

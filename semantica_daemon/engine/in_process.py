@@ -1,0 +1,117 @@
+"""A run of a Python handler: awaited on the loop when it is async, called in a thread when it is not."""
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.engine.attempt import Attempt
+from semantica_daemon.engine.handlers import Context, Handler
+from semantica_daemon.engine.reporter import storable
+from semantica_daemon.errors import Refusal
+from semantica_daemon.model.outcome import Class, Error, Outcome
+from semantica_daemon.store.writes.report import Line
+
+LARGEST_RESULT = 10_000_000
+LONGEST_MESSAGE = 2000
+LONGEST_TRACE = 16_000
+CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
+
+
+class InProcess:
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._context = Context(attempt.claim.run.job_id, attempt.claim.run.attempt, attempt.reporter)
+        self._cancellable = False
+
+    async def run(self) -> Outcome:
+        """The catch-all around user code: whatever it does, an Outcome comes back."""
+        self._attempt.begun()
+        try:
+            handler = self._attempt.shop.handlers.get(self._attempt.claim.job_type)
+            payload = handler.payload.decode(self._attempt.claim.payload)
+        except (Refusal, msgspec.ValidationError) as error:
+            return Outcome(error=Error("E_HANDLER", "permanent", storable(str(error))))
+        try:
+            return _success(await self._call(handler, payload))
+        except BaseException as error:
+            return self._failure(error)
+        finally:
+            self._cancellable = False
+
+    def ask(self) -> None:
+        """Only while the handler itself is awaited: a thread cannot be interrupted, our own steps must not be."""
+        self._context._cancel()
+        if self._cancellable:
+            self._attempt.task.cancel()
+
+    def insist(self) -> bool:
+        self.ask()
+        return False
+
+    async def _call(self, handler: Handler, payload: Any) -> Any:
+        if self._attempt.stopping:
+            raise asyncio.CancelledError
+        if handler.is_async:
+            self._cancellable = True
+            return await handler.function(self._context, payload)
+        result, error = await asyncio.get_running_loop().run_in_executor(
+            self._attempt.shop.threads, _in_thread, handler.function, self._context, payload
+        )
+        if error is not None:
+            raise error
+        return result
+
+    def _failure(self, error: BaseException) -> Outcome:
+        """Even an exception that cannot be described ends its run."""
+        try:
+            described = _described(error)
+        except Exception:
+            described = Error("E_HANDLER", "transient", f"{type(error).__name__}, which cannot be described")
+        if not self._attempt.stopping and described.details:
+            self._attempt.reporter.line(Line(described.details["traceback"], "error"))
+        return Outcome(error=described)
+
+
+def _in_thread(function: Callable[[Context, Any], Any], context: Context, payload: Any) -> tuple[Any, Any]:
+    """Errors travel as values: a future cannot carry every exception (StopIteration, SystemExit)."""
+    try:
+        return function(context, payload), None
+    except BaseException as error:
+        return None, error
+
+
+def _described(error: BaseException) -> Error:
+    message = storable("".join(traceback.format_exception_only(error)).strip())[:LONGEST_MESSAGE]
+    trace = storable("".join(traceback.format_exception(error, limit=-20)))
+    if len(trace) > LONGEST_TRACE:
+        trace = f"{trace[:LONGEST_TRACE]}\n…\n{trace[-LONGEST_MESSAGE:]}"
+    return Error("E_HANDLER", _class_of(error), message, {"traceback": trace})
+
+
+def _class_of(error: BaseException) -> Class:
+    """What the exception says of itself; whatever that does, it is a failed attempt like any other."""
+    try:
+        given = error.failure_class  # type: ignore[attr-defined]
+        return CLASSES[given]
+    except Exception:
+        return "transient"
+
+
+def _success(result: Any) -> Outcome:
+    if result is None:
+        return Outcome()
+    try:
+        text = msgspec.json.encode(result)
+        msgspec.json.decode(text)  # a Raw value goes through the encoder unread
+    except Exception as error:
+        return _no_result(f"the handler returned something that is no JSON ({type(result).__name__}: {error})")
+    if len(text) > LARGEST_RESULT:
+        return _no_result(f"the handler returned {len(text)} bytes of JSON; at most {LARGEST_RESULT} are kept")
+    return Outcome(result=text.decode())
+
+
+def _no_result(message: str) -> Outcome:
+    return Outcome(error=Error("E_HANDLER", "permanent", storable(message)))

@@ -1,0 +1,190 @@
+"""The daemon's side of the keeper: it is started when the first run needs it, and told and heard line by line.
+
+A lock that is handed to it before it exists, and that it holds as long as it lives, tells the next daemon when the
+last run of this one is gone.
+"""
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from semantica_daemon.errors import StartRefused
+from semantica_daemon.keeper import processes
+
+log = structlog.get_logger()
+
+Told = dict[str, Any]
+LOST: Told = {"op": "lost"}
+MARK = "SEMANTICA_KEEPER"
+PROGRAM = "import sys; sys.path.insert(0, {!r}); from semantica_daemon.keeper.keeper import main; main()"
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
+LINGER_S = 15  # for what the keeper of a daemon that is gone may take to end its runs
+
+
+class Keeper(asyncio.Protocol):
+    """A keeper that was started. Whoever has a run with it hears what it says of that run; LOST is the last."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._unread = b""
+        self._listeners: dict[str, Callable[[Told], None]] = {}
+        self._watchers: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+
+    @property
+    def is_there(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def start(self, order: dict[str, Any], listener: Callable[[Told], None]) -> None:
+        self._listeners[order["run"]] = listener
+        if not self._say(op="start", **order):
+            self._tell(order["run"], LOST)
+
+    def end(self, run_id: str, number: int) -> None:
+        self._say(op="end", run=run_id, number=number)
+
+    def forget(self, run_id: str) -> None:
+        self._listeners.pop(run_id, None)
+
+    def watch(self, run_id: str, beyond: int, wake: Callable[[], None]) -> None:
+        """Called once, when its log is longer than that or the keeper knows nothing of it any more."""
+        self._watchers[run_id].append(wake)
+        if not self._say(op="watch", run=run_id, beyond=beyond):
+            self._wake(run_id)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            told = msgspec.json.decode(line)
+            if told["op"] == "output":
+                self._wake(told["run"])
+            else:
+                self._tell(told["run"], told)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        for run_id in list(self._listeners):
+            self._tell(run_id, LOST)
+        for run_id in list(self._watchers):
+            self._wake(run_id)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _say(self, **order: Any) -> bool:
+        if self._transport is None or self._transport.is_closing():
+            return False
+        self._transport.write(msgspec.json.encode(order) + b"\n")
+        return True
+
+    def _tell(self, run_id: str, told: Told) -> None:
+        listener = self._listeners.get(run_id)
+        if listener is not None:
+            listener(told)
+
+    def _wake(self, run_id: str) -> None:
+        for wake in self._watchers.pop(run_id, ()):
+            wake()
+
+
+class Keepers:
+    """The keeper in use, and those before it that still have runs."""
+
+    def __init__(self, lock: Path, open_files: int) -> None:
+        self._lock = lock
+        self._open_files = open_files
+        self._current: Keeper | None = None
+        self._starting: asyncio.Task[Keeper] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    async def get(self) -> Keeper:
+        if self._current is not None and self._current.is_there:
+            return self._current
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        return await asyncio.shield(self._starting)
+
+    def replace(self, stuck: Keeper) -> None:
+        """It does not answer: what it has is left to it, what comes next is another's."""
+        if self._current is stuck:
+            self._current = None
+
+    async def close(self) -> None:
+        """Closed to them, they end what is left of their runs, and leave."""
+        if self._current is not None:
+            self._current.close()
+        for process in self._processes:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(process.wait, LINGER_S)
+
+    async def _start(self) -> Keeper:
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._processes = [process for process in self._processes if process.poll() is None]
+                self._processes.append(await asyncio.to_thread(self._spawn, theirs))
+            _, keeper = await asyncio.get_running_loop().create_connection(Keeper, sock=ours)
+            self._current = keeper
+            log.info("keeper_started", pid=self._processes[-1].pid)
+            return keeper
+        finally:
+            self._starting = None
+
+    def _spawn(self, control: socket.socket) -> "subprocess.Popen[bytes]":
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", PROGRAM.format(ROOT), str(self._open_files)],
+                stdin=control.fileno(), stdout=subprocess.DEVNULL, pass_fds=[handle], start_new_session=True,
+                env={MARK: str(self._lock), "TMPDIR": os.environ.get("TMPDIR", "/tmp")},
+            )  # fmt: skip
+        finally:
+            os.close(handle)
+
+
+def until_alone(lock: Path) -> None:
+    """At start: an earlier daemon's keeper ends its runs and leaves by itself; one that does not is made to."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        for last_resort in (False, True):
+            until = time.monotonic() + LINGER_S
+            while time.monotonic() < until:
+                with suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                time.sleep(0.02)
+            if not last_resort:
+                _kill_keepers(lock)
+    finally:
+        os.close(handle)
+    raise StartRefused(f"{lock} is still held by the runs of an earlier daemon, which cannot be ended: see ps", 75)
+
+
+def _kill_keepers(lock: Path) -> None:
+    wanted = f"{MARK}={lock}".encode()
+    for pid in processes.everybody():
+        process = processes.look(pid)
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if process is not None and wanted in file.read().split(b"\0"):
+                log.warning("keeper_killed", pid=pid)
+                processes.send(process, signal.SIGKILL)

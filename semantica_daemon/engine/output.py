@@ -1,0 +1,166 @@
+"""What a run has written, by byte offset, and who waits for more of it. The keeper writes the files (`keeper/log`)."""
+
+import asyncio
+import os
+import struct
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from semantica_daemon.engine.feed import Feed
+from semantica_daemon.engine.readers import Readers
+from semantica_daemon.keeper.log import MARK, SUFFIX
+from semantica_daemon.model.outcome import Error
+from semantica_daemon.model.state import TERMINAL
+from semantica_daemon.store import reads
+from semantica_daemon.store.reads import LoggedRun
+
+STREAMS = ("stdout", "stderr")
+LONGEST_CHARACTER = 4
+MOST_PIECES = 10_000
+TAIL = 2048
+CUT_MARK = MARK.partition("{}")[0].strip().encode()
+_record = struct.Struct("<Q")
+
+Piece = tuple[str, int]
+
+
+class Asked(Struct, frozen=True):
+    job_id: str
+    run: int | None
+    run_id: str | None
+    offset: int
+    limit: int
+    timeout_ms: int
+
+
+class Chunk(Struct, frozen=True):
+    """`streams`: which stream each part of the chunk came from, in bytes. `state`, `exit_code` and `error` are the
+    job's, so that whoever follows a log needs to ask for nothing more when it ends."""
+
+    chunk: str
+    encoding: str
+    next_offset: int
+    eof: bool
+    streams: list[Piece]
+    truncated: bool
+    run: int | None
+    run_id: str | None
+    state: str
+    exit_code: int | None
+    error: Error | None
+
+
+class Output:
+    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int, Callable[[], None]], None]) -> None:
+        self._readers = readers
+        self._feed = feed
+        self._watch = watch
+
+    async def read(self, asked: Asked) -> Chunk:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + asked.timeout_ms / 1000
+        job_id, _ = await self._readers.ask(reads.state, asked.job_id)
+        with self._feed.watching(("job", job_id)) as wake:
+            while True:
+                wake.clear()
+                run = await self._readers.ask(reads.logged_run, job_id, asked.run, asked.run_id)
+                chunk = await asyncio.to_thread(_read, run, asked)
+                left = until - loop.time()
+                if chunk.chunk or chunk.eof or left <= 0:
+                    return chunk
+                if run.status == "RUNNING" and run.run_id is not None:
+                    self._watch(run.run_id, chunk.next_offset, wake.set)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await wake.wait()
+
+
+def _read(run: LoggedRun, asked: Asked) -> Chunk:
+    """In a thread. A run that has written nothing has no file."""
+    whole_job = asked.run is None and asked.run_id is None
+    ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
+    data, size, cut = b"", asked.offset, False
+    streams: list[Piece] = []
+    with suppress(FileNotFoundError):
+        if run.log_path is not None:
+            data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_CHARACTER))
+    text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
+    return Chunk(
+        text, encoding, asked.offset + used, ended and asked.offset + used >= size, _first(streams, used), cut,
+        run.attempt, run.run_id, run.state, run.exit_code, run.error,
+    )  # fmt: skip
+
+
+def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], bool]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(handle).st_size
+        data = os.pread(handle, limit, offset)
+        cut = CUT_MARK in os.pread(handle, TAIL, max(0, size - TAIL))
+    finally:
+        os.close(handle)
+    streams = _pieces(path, offset, len(data))
+    return data[: sum(length for _, length in streams)], size, streams, cut
+
+
+def _pieces(path: str, offset: int, length: int) -> list[Piece]:
+    """Without a record everything came from stdout; more pieces than one answer should hold are left to the next."""
+    try:
+        handle = os.open(path + SUFFIX, os.O_RDONLY)
+    except FileNotFoundError:
+        return [(STREAMS[0], length)] if length else []
+    try:
+        first = _search(handle, offset)
+        read = os.pread(handle, MOST_PIECES * _record.size, first * _record.size)
+        stream = 0 if first == 0 else _at(handle, first - 1)[1]
+    finally:
+        os.close(handle)
+    pieces: list[Piece] = []
+    here, end = offset, offset + length
+    changes = [divmod(number, 2) for (number,) in _record.iter_unpack(read[: len(read) // 8 * 8])]
+    for start, following in [*changes, (end, 0)]:
+        if min(start, end) > here:
+            pieces.append((STREAMS[stream], min(start, end) - here))
+        here, stream = max(here, min(start, end)), following
+        if start >= end:
+            break
+    return pieces[:MOST_PIECES]
+
+
+def _search(handle: int, offset: int) -> int:
+    """How many records begin at the offset or before it."""
+    low, high = 0, os.fstat(handle).st_size // _record.size
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _at(handle, middle)[0] <= offset else (low, middle)
+    return low
+
+
+def _at(handle: int, number: int) -> tuple[int, int]:
+    """(offset, stream)"""
+    found: int = _record.unpack(os.pread(handle, _record.size, number * _record.size))[0]
+    return divmod(found, 2)
+
+
+def _whole(data: bytes, last: bool) -> tuple[str, str, int]:
+    """Text up to the last whole character, and how many bytes that is; base64 when it is no UTF-8. `last`: nothing
+    will follow that could make a begun character whole."""
+    try:
+        return data.decode(), "utf-8", len(data)
+    except UnicodeDecodeError as error:
+        begun = error.reason == "unexpected end of data"
+        if begun and (error.start or not last):
+            return data[: error.start].decode(), "utf-8", error.start
+        return b64encode(data).decode(), "base64", len(data)
+
+
+def _first(streams: list[Piece], used: int) -> list[Piece]:
+    found: list[Piece] = []
+    for name, length in streams:
+        if used > 0:
+            found.append((name, min(length, used)))
+        used -= length
+    return found

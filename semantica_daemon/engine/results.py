@@ -1,0 +1,72 @@
+"""The files of a run: where they lie, and the result that it may have left in one of them."""
+
+import os
+import stat
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.model.nesting import MOST, too_deep
+from semantica_daemon.model.outcome import Class
+
+LARGEST = 10_000_000
+CLASSES: tuple[Class, ...] = ("transient", "permanent", "infra")
+
+
+class Files(Struct, frozen=True):
+    workspace: str
+    output: str
+    result: str
+    log: str
+
+
+def files(workspaces: str, job_id: str, run_count: int) -> Files:
+    """Of the job's first run `job.log`, of the second `job.2.log`."""
+    workspace = f"{workspaces}/{job_id}"
+    number = "" if run_count == 1 else f".{run_count}"
+    return Files(workspace, f"{workspace}/output", f"{workspace}/result{number}.json", f"{workspace}/job{number}.log")
+
+
+class Result(Struct, frozen=True):
+    """`text` is JSON in one line; `complaint` says why there is none though there is a file."""
+
+    text: str | None = None
+    failure_class: Class | None = None
+    complaint: str = ""
+
+
+NOTHING = Result()
+
+
+def read(path: str) -> Result:
+    """In a thread. Whatever the job has put there: a pipe or a link is not followed."""
+    try:
+        text = _bytes(path)
+        value = msgspec.json.decode(text) if text.strip() else None
+    except OSError as error:
+        return Result(complaint=f"cannot be read: {error.strerror or error}")
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return Result(complaint=f"is no JSON document: {error}")
+    if too_deep(text):
+        return Result(complaint=f"is nested deeper than {MOST} levels")
+    if value is None:
+        return NOTHING
+    return Result(msgspec.json.encode(value).decode(), _class_of(value))
+
+
+def _bytes(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "it is no regular file")
+        if found.st_size > LARGEST:
+            raise OSError(0, f"it has {found.st_size} bytes; at most {LARGEST} are kept")
+        return file.read(LARGEST)
+
+
+def _class_of(value: Any) -> Class | None:
+    """A run that fails may say of which kind that is: {"failure_class": "permanent"}."""
+    given = value.get("failure_class") if isinstance(value, dict) else None
+    return given if given in CLASSES else None

@@ -1,0 +1,19 @@
+"""Values of secret variables, in memory only, from the commit of their job to its end."""
+
+from semantica_daemon.model.event import ENDS
+from semantica_daemon.store.database import Committed
+
+
+class Secrets:
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, str]] = {}
+
+    def committed(self, committed: Committed) -> None:
+        self._values.update(committed.secrets)
+        if self._values:
+            for recorded in committed.events:
+                if recorded.event.event_type in ENDS:
+                    self._values.pop(recorded.event.job_id or "", None)
+
+    def of(self, job_id: str) -> dict[str, str]:
+        return self._values.get(job_id, {})

@@ -1,0 +1,34 @@
+"""Which variables of somebody's environment a job gets, and which of them are secrets. Standard library only: the
+client sends by this list what its caller has, the daemon takes by it what it was started with."""
+
+from collections.abc import Mapping
+
+NAMES = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR", "EDITOR",
+    "VISUAL", "PAGER", "VIRTUAL_ENV", "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS",
+    "GOPATH", "GOROOT", "GOBIN", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "JAVA_HOME", "VOLTA_HOME",
+    "PNPM_HOME", "BUN_INSTALL",
+})  # fmt: skip
+PREFIXES = (
+    "LC_", "CONDA_", "XDG_", "PYENV_", "NVM_", "FNM_", "NODENV_", "RBENV_", "ASDF_", "MISE_", "SDKMAN_", "JENV_",
+)  # fmt: skip
+# A service's own: they would make a job talk to whoever has started the daemon.
+SERVICE = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG_", "LISTEN_")
+SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+REDACTED = "***"
+
+
+def allowed(environment: Mapping[str, str]) -> dict[str, str]:
+    """What goes on to a job without being asked for."""
+    return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}
+
+
+def is_secret(name: str) -> bool:
+    """By its name: such a value is handed to the process and never stored, shown or hashed."""
+    upper = name.upper()
+    return any(word in upper for word in SECRET)
+
+
+def is_ours(name: str) -> bool:
+    """What no job is given from outside: the daemon's own words to it, and a service's to the daemon."""
+    return name.startswith(("SEMANTICA_", *SERVICE)) or name == "TRACEPARENT"

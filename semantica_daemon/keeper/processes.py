@@ -1,0 +1,164 @@
+"""Processes as /proc tells of them: who is whose child, which run somebody belongs to, and how to end them for sure.
+
+A pid alone names nobody, for it is given again: with the time it started at and the boot it is an identity.
+"""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+MARK = b"SEMANTICA_RUN_ID="
+TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
+HAS_PROC = os.path.exists("/proc/self/stat")
+
+
+class Process(NamedTuple):
+    """`started_at`: ms since the boot."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started_at: int
+    name: str
+
+
+class Identity(NamedTuple):
+    """A main process as its run remembers it; `started_at` and `boot_id` are None when that was never written."""
+
+    run_id: str
+    pid: int | None
+    started_at: int | None
+    boot_id: str | None
+
+
+def boot_id() -> str:
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return "unknown"
+
+
+def look(pid: int) -> Process | None:
+    """None when it is gone; a zombie is."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            text = file.read()
+    except OSError:
+        return None
+    name, _, rest = text.partition(b"(")[2].rpartition(b") ")
+    fields = rest.split()
+    if fields[0] in (b"Z", b"X"):
+        return None
+    parent, group, session = (int(field) for field in fields[1:4])
+    return Process(pid, parent, group, session, int(fields[19]) * TICK_MS, name.decode("utf-8", "replace"))
+
+
+def run_of(pid: int) -> str | None:
+    """The run whose mark it carries; a process that has cleared its environment carries none."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            text = file.read()
+    except OSError:
+        return None
+    for variable in text.split(b"\0"):
+        if variable.startswith(MARK):
+            return variable[len(MARK) :].decode("utf-8", "replace")
+    return None
+
+
+def everybody() -> list[int]:
+    """Of our uid."""
+    ours, found = os.getuid(), []
+    for entry in os.scandir("/proc") if HAS_PROC else ():
+        with suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == ours:
+                found.append(int(entry.name))
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Zombies too. Listed under the thread that made them; a kernel without such lists is asked the long way."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb", buffering=0) as file:
+                found += map(int, file.read().split())
+    except OSError:
+        if os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
+            return found
+        return [process.pid for process in map(look, everybody()) if process is not None and process.parent == pid]
+    return found
+
+
+def descendants(pids: Iterable[int]) -> list[int]:
+    found: list[int] = []
+    following = list(pids)
+    while following:
+        following = [child for pid in following for child in children(pid)]
+        found += following
+    return found
+
+
+def send(process: Process, number: int) -> None:
+    """To that very process: its pid may be another's by now."""
+    with suppress(OSError):
+        if not hasattr(os, "pidfd_open"):
+            os.kill(process.pid, number)
+            return
+        handle = os.pidfd_open(process.pid)
+        try:
+            now = look(process.pid)
+            if now is not None and now.started_at == process.started_at:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
+
+def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
+    """SIGKILL to all that is left of runs whose keeper is gone, until nothing is; the runs that outlast even that."""
+    here = boot_id()
+    until = time.monotonic() + within_s
+    while found := _orphans(runs, here):
+        if time.monotonic() > until:
+            return set(found)
+        for members in found.values():
+            for process in members:
+                send(process, signal.SIGKILL)
+        _wait_for_an_end([process.pid for members in found.values() for process in members])
+    return set()
+
+
+def _orphans(runs: list[Identity], here: str) -> dict[str, list[Process]]:
+    """By mark, and by the identity of the main process; with all that came from them."""
+    wanted = {run.run_id for run in runs}
+    marked = {pid: mark for pid in everybody() if (mark := run_of(pid)) in wanted and mark is not None} if runs else {}
+    for run in runs:
+        process = look(run.pid) if run.pid is not None and run.boot_id == here else None
+        if process is not None and process.started_at == run.started_at:
+            marked.setdefault(process.pid, run.run_id)
+    found: dict[str, list[Process]] = {}
+    for pid, run_id in list(marked.items()):
+        for member in map(look, [pid, *descendants([pid])]):
+            if member is not None:
+                found.setdefault(run_id, []).append(member)
+    return found
+
+
+def _wait_for_an_end(pids: list[int]) -> None:
+    """For a moment at most: the next look tells."""
+    watch: Callable[..., object] = getattr(os, "pidfd_open", lambda pid: None)
+    poll = select.poll()
+    handles = []
+    for pid in pids:
+        with suppress(OSError):
+            handle = watch(pid)
+            if isinstance(handle, int):
+                handles.append(handle)
+                poll.register(handle, select.POLLIN)
+    poll.poll(50)
+    for handle in handles:
+        os.close(handle)
