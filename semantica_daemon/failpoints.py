@@ -32,7 +32,7 @@ ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "raise": _raise}
 
 class Failpoints:
     def __init__(self, setting: str) -> None:
-        name, action, passages = [*setting.split(":"), "kill", "1"][:3] if setting else ("", "", "1")
+        name, action, passages, *_ = [*setting.split(":"), *("", "kill", "1")[setting.count(":") + 1 :]]
         if setting and (name not in NAMES or action not in ACTIONS or not passages.isdigit()):
             raise ValueError(f"SEMANTICA_FAILPOINT={setting}: expected NAME:kill|raise[:N], NAME one of {NAMES}")
         self.name = name

@@ -47,6 +47,7 @@ class Workshop(Struct, frozen=True):
     secrets: Secrets
     housing: Housing
     tokens: dict[str, Running]
+    nudge: Callable[[str], None]
 
 
 class Work(Protocol):

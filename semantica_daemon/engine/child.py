@@ -6,7 +6,6 @@ A claim that cannot be started within 30 s (no process or descriptor to be had) 
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any
@@ -34,7 +33,9 @@ LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
     interrupted=True,
 )
-NOT_WANTED = Outcome(error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), unstarted=True)
+NOT_WANTED = Outcome(
+    error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), interrupted=True, unstarted=True
+)
 
 
 class Child:
@@ -73,23 +74,26 @@ class Child:
         self._attempt.give_grace()
         return True
 
-    def watch(self, beyond: int, wake: Callable[[], None]) -> None:
-        """`wake` is called once there is more output than that."""
+    def watch(self, beyond: int) -> None:
         if self._keeper is not None:
-            self._keeper.watch(self._run_id, beyond, wake)
+            self._keeper.watch(self._run_id, beyond)
 
     async def _carried_out(self) -> Outcome:
         claim = self._attempt.claim
         command = msgspec.json.decode(claim.payload, type=CommandLine)
         given: dict[str, str] = msgspec.json.decode(claim.env_vars) if claim.env_vars else {}
-        given |= self._shop.secrets.of(claim.run.job_id)
-        if lost := [name for name in given if environment.is_secret(name) and given[name] == environment.REDACTED]:
+        secrets = self._shop.secrets.of(claim.run.job_id)
+        if lost := [name for name in given if environment.is_secret(name) and name not in secrets]:
             return _secret_lost(lost)
+        given |= secrets
         files = results.files(self._shop.housing.workspaces, claim.run.job_id, claim.run_count)
         told = await self._started(_order(self._attempt, command, self._environment(given, files), files))
         if told is None:
             return NOT_WANTED
-        if told["op"] != "started":
+        if told["op"] == "lost":
+            await self._pause()  # a keeper that cannot live must not be tried again and again at once
+            return await _end_orphans(Identity(self._run_id, None, None, None))
+        if told["op"] == "refused":
             return _not_started(told)
         return await self._until_over(told, files)
 
@@ -97,22 +101,22 @@ class Child:
         """The keeper's word on it. What is only short of processes or descriptors is asked for again; None when
         nobody wants it any more."""
         limit = self._shop.clock.after(START_WITHIN_MS, self._too_slow)
-        while not self._attempt.stopping:
-            told = await self._asked(order)
+        told = None
+        while not self._attempt.stopping and (told := await self._asked(order)) is not None:
             if told["op"] != "refused" or not told["again"] or self._slow:
-                limit.cancel()
-                return told
+                break
             await self._pause()
+            told = None
         limit.cancel()
-        return None
+        return told
 
-    async def _asked(self, order: dict[str, Any]) -> Told:
+    async def _asked(self, order: dict[str, Any]) -> Told | None:
         try:
             self._keeper = await self._shop.keepers.get()
         except OSError as error:
             return {"op": "refused", "again": True, "errno": error.errno, "message": f"no keeper: {error}"}
         if self._attempt.stopping:
-            return {"op": "refused", "again": True}
+            return None
         self._answer = asyncio.get_running_loop().create_future()
         self._keeper.start(order, self._told)
         return await self._answer
@@ -132,7 +136,9 @@ class Child:
             self._keeper.end(self._run_id, signal.SIGKILL)
 
     def _told(self, told: Told) -> None:
-        if told["op"] == "left":
+        if told["op"] == "output":
+            self._shop.nudge(self._attempt.claim.run.job_id)
+        elif told["op"] == "left":
             if not self._attempt.stopping:
                 self._attempt.give_grace()
         elif self._answer is not None and not self._answer.done():
@@ -210,8 +216,6 @@ def _outcome(told: Told, found: Result) -> Outcome:
 
 
 def _not_started(told: Told) -> Outcome:
-    if told["op"] == "lost":
-        return LOST
     if told["again"]:
         message = f"it could not be started within {START_WITHIN_MS // 1000} s: {told['message']}"
         return Outcome(error=Error("E_SPAWN", "infra", message, {"errno": told["errno"]}), unstarted=True)

@@ -36,11 +36,11 @@ class Dispatcher:
             if running is not None:
                 running.stop(stop.cause)
 
-    def watch(self, run_id: str, beyond: int, wake: Callable[[], None]) -> None:
-        """`wake` is called once that run has written more than that; its end is told by an event."""
+    def watch(self, run_id: str, beyond: int) -> None:
+        """Whoever watches its job is woken once that run has written more than that."""
         attempt = self._attempts.get(run_id)
         if attempt is not None and isinstance(attempt.work, Child):
-            attempt.work.watch(beyond, wake)
+            attempt.work.watch(beyond)
 
     def stop_all(self) -> None:
         self._stopping = True

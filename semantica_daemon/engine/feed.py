@@ -57,6 +57,11 @@ class Feed:
                 for wake in self._watchers[key]:
                     wake.set()
 
+    def nudge(self, job_id: str) -> None:
+        """Something that is no event has happened to that job: it has written to its log."""
+        for wake in self._watchers.get(("job", job_id), ()):
+            wake.set()
+
     @contextmanager
     def watching(self, key: Key) -> Iterator[asyncio.Event]:
         """An event that is set when something is committed under that key (`key_of` a filter, or `end_of` a job)."""

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +41,6 @@ class Keeper(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unread = b""
         self._listeners: dict[str, Callable[[Told], None]] = {}
-        self._watchers: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
 
     @property
     def is_there(self) -> bool:
@@ -59,11 +57,9 @@ class Keeper(asyncio.Protocol):
     def forget(self, run_id: str) -> None:
         self._listeners.pop(run_id, None)
 
-    def watch(self, run_id: str, beyond: int, wake: Callable[[], None]) -> None:
-        """Called once, when its log is longer than that or the keeper knows nothing of it any more."""
-        self._watchers[run_id].append(wake)
-        if not self._say(op="watch", run=run_id, beyond=beyond):
-            self._wake(run_id)
+    def watch(self, run_id: str, beyond: int) -> None:
+        """It will tell, once, when the log of that run is longer than that."""
+        self._say(op="watch", run=run_id, beyond=beyond)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -77,16 +73,11 @@ class Keeper(asyncio.Protocol):
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             told = msgspec.json.decode(line)
-            if told["op"] == "output":
-                self._wake(told["run"])
-            else:
-                self._tell(told["run"], told)
+            self._tell(told["run"], told)
 
     def connection_lost(self, error: Exception | None) -> None:
         for run_id in list(self._listeners):
             self._tell(run_id, LOST)
-        for run_id in list(self._watchers):
-            self._wake(run_id)
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -101,16 +92,13 @@ class Keeper(asyncio.Protocol):
         if listener is not None:
             listener(told)
 
-    def _wake(self, run_id: str) -> None:
-        for wake in self._watchers.pop(run_id, ()):
-            wake()
-
 
 class Keepers:
     """The keeper in use, and those before it that still have runs."""
 
-    def __init__(self, lock: Path, open_files: int) -> None:
+    def __init__(self, lock: Path, workspaces: Path, open_files: int) -> None:
         self._lock = lock
+        self._workspaces = workspaces
         self._open_files = open_files
         self._current: Keeper | None = None
         self._starting: asyncio.Task[Keeper] | None = None
@@ -153,8 +141,9 @@ class Keepers:
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
+            arguments = (str(self._open_files), str(handle), str(self._workspaces))
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", "-X", "utf8", "-c", PROGRAM.format(ROOT), str(self._open_files)],
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", PROGRAM.format(ROOT), *arguments],
                 stdin=control.fileno(), stdout=subprocess.DEVNULL, pass_fds=[handle], start_new_session=True,
                 env={MARK: str(self._lock), "TMPDIR": os.environ.get("TMPDIR", "/tmp")},
             )  # fmt: skip

@@ -54,7 +54,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Output:
-    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int, Callable[[], None]], None]) -> None:
+    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int], None]) -> None:
         self._readers = readers
         self._feed = feed
         self._watch = watch
@@ -67,19 +67,19 @@ class Output:
             while True:
                 wake.clear()
                 run = await self._readers.ask(reads.logged_run, job_id, asked.run, asked.run_id)
-                chunk = await asyncio.to_thread(_read, run, asked)
+                chunk, seen = await asyncio.to_thread(_read, run, asked)
                 left = until - loop.time()
                 if chunk.chunk or chunk.eof or left <= 0:
                     return chunk
                 if run.status == "RUNNING" and run.run_id is not None:
-                    self._watch(run.run_id, chunk.next_offset, wake.set)
+                    self._watch(run.run_id, seen)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await wake.wait()
 
 
-def _read(run: LoggedRun, asked: Asked) -> Chunk:
-    """In a thread. A run that has written nothing has no file."""
+def _read(run: LoggedRun, asked: Asked) -> tuple[Chunk, int]:
+    """In a thread: the chunk and the size it was cut from. A run that has written nothing has no file."""
     whole_job = asked.run is None and asked.run_id is None
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
     data, size, cut = b"", asked.offset, False
@@ -88,10 +88,11 @@ def _read(run: LoggedRun, asked: Asked) -> Chunk:
         if run.log_path is not None:
             data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_CHARACTER))
     text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
-    return Chunk(
+    chunk = Chunk(
         text, encoding, asked.offset + used, ended and asked.offset + used >= size, _first(streams, used), cut,
         run.attempt, run.run_id, run.state, run.exit_code, run.error,
     )  # fmt: skip
+    return chunk, size
 
 
 def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], bool]:

@@ -18,18 +18,23 @@ from functools import partial
 from typing import Any
 
 from semantica_daemon.keeper import family, processes
+from semantica_daemon.keeper.order import NotStarted, Order
 from semantica_daemon.keeper.processes import Process
-from semantica_daemon.keeper.run import NotStarted, Order, Run
+from semantica_daemon.keeper.run import Run
+from semantica_daemon.keeper.spawn import reason
+from semantica_daemon.keeper.workspaces import Workspaces
 
 CONTROL = 0  # the socket to the daemon, as stdin
 PR_SET_CHILD_SUBREAPER = 36
 LAST_WORDS_S = 10
+HELD_BACK_MS = 1
 MOST_NAMED = 10
 
 
 class Keeper:
-    def __init__(self, open_files: int) -> None:
+    def __init__(self, open_files: int, workspaces: str) -> None:
         self._open_files = open_files
+        self._workspaces = Workspaces(workspaces)
         self._runs: dict[str, Run] = {}
         self._mains: dict[int, Run] = {}
         self._kept: set[str] = set()  # runs that were to leave something behind, and did
@@ -37,6 +42,10 @@ class Keeper:
         self._poll = select.poll()
         self._signals = _child_signals()
         self._unread = b""
+        self._told: list[bytes] = []
+        self._urgent = False
+        self._held_back = False
+        self._list = processes.open_list_of_children()
         self._alone = False
 
     def work(self) -> None:
@@ -49,11 +58,17 @@ class Keeper:
         until = time.monotonic() + LAST_WORDS_S
         while self._runs and time.monotonic() < until:
             self._pass(100)
+        self._workspaces.close()
 
     def _pass(self, most_ms: int | None) -> None:
-        for handle, _ in self._poll.poll(most_ms):
+        ready = self._poll.poll(HELD_BACK_MS if self._held_back else most_ms)
+        self._urgent = self._held_back and not ready
+        for handle, _ in ready:
             if handle in self._ready:
                 self._ready[handle]()
+        if self._urgent:
+            self._tell()
+        self._held_back = bool(self._told)
 
     def _listen(self, handle: int, ready: Callable[[], None]) -> None:
         self._ready[handle] = ready
@@ -78,14 +93,17 @@ class Keeper:
     def _do_start(self, **order: Any) -> None:
         asked = Order(**order)
         try:
+            self._workspaces.take(asked.workspace)
             run = Run(asked, self._open_files)
-        except NotStarted as error:
-            self._say(op="refused", run=asked.run, message=error.message, errno=error.number, again=error.again)
+        except (NotStarted, OSError) as error:
+            refused = error if isinstance(error, NotStarted) else reason(asked, error)
+            self._workspaces.give_back(asked.workspace)
+            self._say(op="refused", run=asked.run, message=refused.message, errno=refused.number, again=refused.again)
             return
         self._runs[asked.run] = self._mains[run.pid] = run
         for pipe in run.pipes:
             self._listen(pipe, partial(self._output, run, pipe))
-        self._say(op="started", run=asked.run, pid=run.pid, started_at=run.started_at)
+        self._told.append(_line(op="started", run=asked.run, pid=run.pid, started_at=run.started_at))
 
     def _do_end(self, run: str, number: int) -> None:
         if run in self._runs:
@@ -93,15 +111,21 @@ class Keeper:
 
     def _do_watch(self, run: str, beyond: int) -> None:
         """Told once, as soon as the log is longer than that."""
-        if run not in self._runs or self._runs[run].log.size > beyond:
+        known = self._runs.get(run)
+        if known is None or known.log.size > beyond:
             self._say(op="output", run=run)
         else:
-            self._runs[run].watch = beyond
+            known.watch = beyond if known.watch is None else min(known.watch, beyond)
 
     def _say(self, **told: Any) -> None:
-        """A daemon that is gone is noticed where its orders come from."""
+        self._told.append(_line(**told))
+        self._urgent = True
+
+    def _tell(self) -> None:
+        """In one go; a start may wait for a moment, because the end often follows at once, and each telling wakes
+        the daemon. A daemon that is gone is noticed where its orders come from."""
+        left, self._told = b"".join(self._told), []
         with suppress(OSError):
-            left = json.dumps(told).encode() + b"\n"
             while left and not self._alone:
                 left = left[os.write(CONTROL, left) :]
 
@@ -150,7 +174,12 @@ class Keeper:
             else:
                 self._close(pipe)
         del self._runs[run.order.run]
-        self._say(**run.over())
+        run.log.close()
+        found = self._workspaces.give_back(run.order.workspace)
+        self._say(
+            op="over", run=run.order.run, dropped=run.log.dropped, trouble=run.log.trouble,
+            result=os.path.basename(run.order.result) in found, **run.how_it_ended(),
+        )  # fmt: skip
 
     def _ignore(self, pipe: int) -> None:
         with suppress(BlockingIOError):
@@ -180,7 +209,7 @@ class Keeper:
     def _left(self, run: Run) -> list[Process]:
         """What belongs to it and has lost its parents: children of ours by now, and all that came from them."""
         mine = []
-        for pid in processes.children(os.getpid()):
+        for pid in self._children():
             process = None if pid in self._mains else processes.look(pid)
             if process is None:
                 continue
@@ -191,6 +220,16 @@ class Keeper:
                 _send([process], signal.SIGKILL)
         below = map(processes.look, processes.descendants([process.pid for process in mine]))
         return mine + [process for process in below if process is not None]
+
+    def _children(self) -> list[int]:
+        """Asked at every end of a run, so the list stays open."""
+        if self._list < 0:
+            return processes.children(os.getpid())
+        return [int(pid) for pid in os.pread(self._list, 1 << 16, 0).split()]
+
+
+def _line(**told: Any) -> bytes:
+    return json.dumps(told).encode() + b"\n"
 
 
 def _send(members: list[Process], number: int) -> None:
@@ -215,13 +254,14 @@ def _child_signals() -> int:
 
 
 def main() -> None:
-    open_files = int(sys.argv[1])
+    open_files, lock, workspaces = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    os.set_inheritable(lock, False)  # held by the keeper alone, for as long as it lives
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.chdir("/")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else soft, hard))
-    Keeper(open_files).work()
+    Keeper(open_files, workspaces).work()
 
 
 if __name__ == "__main__":

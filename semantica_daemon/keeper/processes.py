@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 MARK = b"SEMANTICA_RUN_ID="
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
+BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 HAS_PROC = os.path.exists("/proc/self/stat")
 
 
@@ -57,6 +58,20 @@ def look(pid: int) -> Process | None:
     return Process(pid, parent, group, session, int(fields[19]) * TICK_MS, name.decode("utf-8", "replace"))
 
 
+def since_boot() -> int:
+    """Now, as `started_at` counts."""
+    return time.clock_gettime_ns(BOOT_CLOCK) // 1_000_000 // TICK_MS * TICK_MS
+
+
+def started_since(pid: int, before: int) -> int:
+    """When that process started, if it did between `before` and now: mostly within one tick, and then there is no
+    need to ask. What ended meanwhile can be asked no more, and need not be known that well."""
+    if since_boot() == before:
+        return before
+    found = look(pid)
+    return found.started_at if found else before
+
+
 def run_of(pid: int) -> str | None:
     """The run whose mark it carries; a process that has cleared its environment carries none."""
     try:
@@ -71,11 +86,11 @@ def run_of(pid: int) -> str | None:
 
 
 def everybody() -> list[int]:
-    """Of our uid."""
+    """Of our uid, but us."""
     ours, found = os.getuid(), []
     for entry in os.scandir("/proc") if HAS_PROC else ():
         with suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == ours:
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and entry.stat().st_uid == ours:
                 found.append(int(entry.name))
     return found
 
@@ -92,6 +107,14 @@ def children(pid: int) -> list[int]:
             return found
         return [process.pid for process in map(look, everybody()) if process is not None and process.parent == pid]
     return found
+
+
+def open_list_of_children() -> int:
+    """Of ours, who have one thread; -1 where there is none."""
+    try:
+        return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    except OSError:
+        return -1
 
 
 def descendants(pids: Iterable[int]) -> list[int]:

@@ -25,6 +25,11 @@ class Outcome(Struct, frozen=True):
     interrupted: bool = False
     unstarted: bool = False
 
+    @property
+    def failed_claim(self) -> bool:
+        """It counts as one of the few that a job is allowed."""
+        return self.unstarted and not self.interrupted
+
 
 CRASHED = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the daemon ended while this run was under way"), interrupted=True

@@ -62,7 +62,7 @@ def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
 
 
 def _is_put_back(standing: Standing, outcome: Outcome) -> bool:
-    """A claim that never started is claimed again, three times in all."""
-    if outcome.unstarted:
+    """A claim that could not be started is claimed again, three times in all."""
+    if outcome.failed_claim:
         return standing.claim_attempts + 1 < MOST_CLAIMS
-    return outcome.interrupted and standing.on_interrupt == "requeue"
+    return outcome.interrupted and (outcome.unstarted or standing.on_interrupt == "requeue")

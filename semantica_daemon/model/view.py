@@ -47,6 +47,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None
     grace_ms: int | None
     on_interrupt: str
+    leftovers: str
     schedule_type: str | None
     scheduled_at: int | None
     schedule_delay_ms: int | None

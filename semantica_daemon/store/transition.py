@@ -88,7 +88,8 @@ UPDATE jobs
 SET state = :to, finished_at = :now, updated_at = :now, event_count = event_count + 1,
     result_summary = coalesce(:result, result_summary),
     exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
-    error_details = :details, claim_attempts = claim_attempts + :unstarted
+    error_details = :details, claim_attempts = claim_attempts + :unstarted,
+    attempts = attempts - :given_back
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, {LANE}, stale, superseded_by
 """
@@ -216,7 +217,7 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
         return None
     values = _error_values(outcome)
     values |= {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "to": to, "result": outcome.result}
-    values["unstarted"] = int(outcome.unstarted)
+    values |= {"unstarted": int(outcome.failed_claim), "given_back": int(status == "INTERRUPTED")}
     row = tx.execute(END, values).fetchall()
     if not row:
         return None
@@ -253,7 +254,7 @@ def retry(tx: Tx, run: Running, at: int, outcome: Outcome) -> Touched | None:
 def put_back(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
     """RUNNING → QUEUED: interrupted through no fault of its own; the attempt is given back."""
     values = {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now, "position": tx.next_position()}
-    row = tx.execute(PUT_BACK, {**values, "unstarted": int(outcome.unstarted)}).fetchall()
+    row = tx.execute(PUT_BACK, {**values, "unstarted": int(outcome.failed_claim)}).fetchall()
     if not row:
         return None
     touched = _run_over(tx, run, "INTERRUPTED", outcome, row[0], state.QUEUED)

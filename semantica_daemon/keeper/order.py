@@ -1,0 +1,30 @@
+"""What the daemon asks the keeper for, and the keeper's refusal."""
+
+from typing import NamedTuple
+
+
+class Order(NamedTuple):
+    """A run to start; `workspace` is the folder of its job, which the keeper makes."""
+
+    run: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    umask: int
+    stdin: str | None
+    workspace: str
+    output: str
+    result: str
+    log: str
+    log_bytes: int
+    leftovers: str
+
+
+class NotStarted(Exception):
+    """`again`: asking later may help."""
+
+    def __init__(self, message: str, number: int, again: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.number = number
+        self.again = again
