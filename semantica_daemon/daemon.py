@@ -18,27 +18,33 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from semantica_daemon import VERSION, config, logs, paths
+from semantica_daemon import VERSION, config, environment, logs, paths
 from semantica_daemon.clock import Clock, SystemClock
 from semantica_daemon.config import Config
-from semantica_daemon.engine import handlers
-from semantica_daemon.engine.attempt import Workshop
+from semantica_daemon.engine import handlers, keepers
+from semantica_daemon.engine.attempt import Housing, Workshop
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.keepers import Keepers
+from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers, open_readers
 from semantica_daemon.engine.scheduler import Scheduler
+from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.keeper import processes
+from semantica_daemon.keeper.processes import Identity
 from semantica_daemon.lock import Held, locked
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.server import Server
+from semantica_daemon.store import reads
 from semantica_daemon.store.database import Command, Committed, Database, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
@@ -49,17 +55,20 @@ log = structlog.get_logger()
 
 # Past the grace period, for the ends of runs to be written.
 MARGIN_MS = 500
+KEEPER_LOCK = "keeper.lock"
+WORKSPACES = "workspaces"
 # Objects between two looks for cycles: at the usual 700 a busy daemon would look several times for each batch.
 GARBAGE_AFTER = 20_000
 
 
 class Setting(Struct, frozen=True):
-    """What a daemon is made from; tests give their own clock and randomness."""
+    """What a daemon is made from; tests give their own clock and randomness. `open_files` is for what it runs."""
 
     paths: Paths
     config: Config
     clock: Clock
     random: Random
+    open_files: int = 1024
 
 
 class Daemon:
@@ -149,10 +158,12 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
             writer = Writer(database, setting.clock)
             tasks.start_soon(writer.work)
-            recovered = await writer.run(recover, None)
+            data = setting.paths.data
+            minder = Keepers(data / KEEPER_LOCK, data / WORKSPACES, setting.open_files)
+            recovered = await writer.run(recover, await orphans_ended(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
-            daemon = assemble(setting, Parts(database, writer, readers, found, held))
+            daemon = assemble(setting, Parts(database, writer, readers, found, held, minder))
             for part in daemon.rooms.passes:
                 tasks.start_soon(part.run)
             try:
@@ -161,7 +172,18 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             finally:
                 with anyio.CancelScope(shield=True):
                     await daemon.close()
+                    await minder.close()
                     tasks.cancel_scope.cancel()
+
+
+async def orphans_ended(setting: Setting, readers: Readers) -> frozenset[str]:
+    """What runs of an earlier daemon have left is ended before anything is retried; the runs that will not end."""
+    await asyncio.to_thread(keepers.until_alone, setting.paths.data / KEEPER_LOCK)
+    left = [Identity(*row) for row in await readers.ask(reads.orphans)]
+    escaped = await asyncio.to_thread(processes.end_orphans, left) if left else set()
+    if escaped:
+        log.error("runs_cannot_be_ended", runs=sorted(escaped))
+    return frozenset(escaped)
 
 
 class Parts(NamedTuple):
@@ -172,21 +194,23 @@ class Parts(NamedTuple):
     readers: Readers
     handlers: Handlers
     held: Held
+    keepers: Keepers
 
 
 def assemble(setting: Setting, parts: Parts) -> Daemon:
-    section = setting.config.daemon
-    database, writer, readers, found, held = parts
-    threads = ThreadPoolExecutor(setting.config.slots, "handler")
-    dispatcher = Dispatcher(Workshop(found, writer, setting.clock, threads, section.grace_ms))
+    database, writer, readers, found, held, _ = parts
     feed = Feed(readers, database.epoch, database.sequence)
+    shop = workshop(setting, parts, feed)
+    dispatcher = Dispatcher(shop)
     scheduler = Pass("scheduler", Scheduler(writer).step, setting.clock)
     rooms = Rooms(
         writer=writer,
         readers=readers,
         feed=feed,
-        intake=Intake(found),
+        intake=Intake(found, shop.housing.environment),
         waiting=Waiting(readers, writer, feed),
+        output=Output(readers, feed, dispatcher.watch),
+        tokens=shop.tokens,
         clock=setting.clock,
         limits=limits(setting.config.slots, setting.config.queues),
         passes=[scheduler],
@@ -202,14 +226,41 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
     )
     server = Server(setting.paths.socket, rooms, held)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
-    daemon = Daemon(rooms, dispatcher, server, section.grace_ms)
+    daemon = Daemon(rooms, dispatcher, server, shop.grace_ms)
 
     def wake(committed: Committed) -> None:
         if committed.due is not None:
             scheduler.wake_by(committed.due)
 
-    writer.on_commit += [feed.committed, dispatcher.committed, wake, logs.EventLog(section.log_level).committed]
+    writer.on_commit += [
+        feed.committed,
+        dispatcher.committed,
+        wake,
+        logs.EventLog(setting.config.daemon.log_level).committed,
+    ]
     return daemon
+
+
+def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
+    housing = Housing(
+        workspaces=str(setting.paths.data / WORKSPACES),
+        socket=str(setting.paths.socket),
+        environment=environment.allowed(os.environ),
+        boot_id=processes.boot_id(),
+        log_bytes=setting.config.limits.log_bytes,
+    )
+    return Workshop(
+        handlers=parts.handlers,
+        writer=parts.writer,
+        clock=setting.clock,
+        threads=ThreadPoolExecutor(setting.config.slots, "handler"),
+        grace_ms=setting.config.daemon.grace_ms,
+        keepers=parts.keepers,
+        secrets=Secrets(),
+        housing=housing,
+        tokens={},
+        nudge=feed.nudge,
+    )
 
 
 def open_database(setting: Setting) -> Database:
@@ -240,6 +291,7 @@ async def serve(setting: Setting) -> None:
         gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
         gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
+        logs.starter.tell("ready")
         await daemon.until_stopped()
         await daemon.close()
         log.info("stopped", left_behind=daemon.left_behind)
@@ -251,16 +303,28 @@ def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     log.error("loop_error", reason=context.get("message"), error=repr(context.get("exception")))
 
 
-def main(config_path: Path | None = None) -> None:
+def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
+    """With `check` it stops where the first thing would be touched."""
     where = paths.find(os.environ)
     if config_path is not None:
         where = where._replace(config=config_path.absolute())
     os.umask(0o077)
-    raise_file_limit()
-    settings = config.load(where.config, must_exist=config_path is not None)
-    logs.configure(settings.daemon.log_level, settings.daemon.log_format)
-    setting = Setting(where, settings, SystemClock(), Random())
-    anyio.run(served, setting)
+    if ready_fd is not None:
+        logs.starter.waits_on(ready_fd)
+    if log_file is not None:
+        logs.to_file(log_file)
+    try:
+        settings = config.load(where.config, must_exist=config_path is not None)
+        if check:
+            handlers.load(settings.handlers, settings.handler_path)
+            print(f"{where.config} is right" if where.config.exists() else f"no {where.config}: the defaults hold")  # noqa: T201
+            return
+        open_files = raise_file_limit()
+        logs.configure(settings.daemon.log_level, settings.daemon.log_format)
+        anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))
+    except StartRefused as refused:
+        logs.starter.tell(str(refused))
+        raise
 
 
 async def served(setting: Setting) -> None:
@@ -277,9 +341,10 @@ async def served(setting: Setting) -> None:
         os._exit(70)
 
 
-def raise_file_limit() -> None:
-    """A thousand connections need more than the usual soft limit."""
+def raise_file_limit() -> int:
+    """A thousand connections need more than the usual soft limit, which is answered: jobs are given that one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 65_536
     if soft < min(wanted, 65_536):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 65_536), hard))
+    return soft

@@ -95,6 +95,13 @@ class Attempt:
         if self.claim.timeout_ms is not None:
             self._timers.append(self.shop.clock.after(self.claim.timeout_ms, lambda: self.stop("timeout")))
 
+    def winding_down(self) -> None:
+        """How it has ended is known, and no limit matters any more; only what it has left must still go."""
+        if not self.stopping:
+            for timer in self._timers:
+                timer.cancel()
+            self.give_grace()
+
     def give_grace(self) -> None:
         grace_ms = self.shop.grace_ms if self.claim.grace_ms is None else self.claim.grace_ms
         self._timers.append(self.shop.clock.after(grace_ms, self._past_grace))

@@ -139,8 +139,7 @@ class Child:
         if told["op"] == "output":
             self._shop.nudge(self._attempt.claim.run.job_id)
         elif told["op"] == "left":
-            if not self._attempt.stopping:
-                self._attempt.give_grace()
+            self._attempt.winding_down()
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(told)
         elif not self._end.done():

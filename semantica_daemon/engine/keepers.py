@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from semantica_daemon import forks
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.keeper import processes
 
@@ -36,8 +37,8 @@ LINGER_S = 15  # for what the keeper of a daemon that is gone may take to end it
 class Keeper(asyncio.Protocol):
     """A keeper that was started. Whoever has a run with it hears what it says of that run; LOST is the last."""
 
-    def __init__(self) -> None:
-        self.gone = asyncio.get_running_loop().create_future()
+    def __init__(self, control: int) -> None:
+        self._control = control
         self._transport: asyncio.Transport | None = None
         self._unread = b""
         self._listeners: dict[str, Callable[[Told], None]] = {}
@@ -78,8 +79,7 @@ class Keeper(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         for run_id in list(self._listeners):
             self._tell(run_id, LOST)
-        if not self.gone.done():
-            self.gone.set_result(None)
+        forks.forget(self._control)
 
     def _say(self, **order: Any) -> bool:
         if self._transport is None or self._transport.is_closing():
@@ -130,7 +130,8 @@ class Keepers:
             with theirs:
                 self._processes = [process for process in self._processes if process.poll() is None]
                 self._processes.append(await asyncio.to_thread(self._spawn, theirs))
-            _, keeper = await asyncio.get_running_loop().create_connection(Keeper, sock=ours)
+            forks.keep_from_children(ours.fileno())  # or it would not notice that the daemon is gone
+            _, keeper = await asyncio.get_running_loop().create_connection(lambda: Keeper(ours.fileno()), sock=ours)
             self._current = keeper
             log.info("keeper_started", pid=self._processes[-1].pid)
             return keeper
