@@ -41,6 +41,7 @@ class Keeper:
         self._ready: dict[int, Callable[[], None]] = {}
         self._poll = select.poll()
         self._signals = _child_signals()
+        self._ended: list[Run] = []
         self._unread = b""
         self._told: list[bytes] = []
         self._urgent = False
@@ -69,6 +70,8 @@ class Keeper:
         if self._urgent:
             self._tell()
         self._held_back = bool(self._told)
+        while self._ended:  # what nobody waits for comes last
+            self._workspaces.give_back(self._ended.pop().order.workspace)
 
     def _listen(self, handle: int, ready: Callable[[], None]) -> None:
         self._ready[handle] = ready
@@ -175,10 +178,10 @@ class Keeper:
                 self._close(pipe)
         del self._runs[run.order.run]
         run.log.close()
-        found = self._workspaces.give_back(run.order.workspace)
+        self._ended.append(run)
         self._say(
             op="over", run=run.order.run, dropped=run.log.dropped, trouble=run.log.trouble,
-            result=os.path.basename(run.order.result) in found, **run.how_it_ended(),
+            result=os.path.lexists(run.order.result), **run.how_it_ended(),
         )  # fmt: skip
 
     def _ignore(self, pipe: int) -> None:

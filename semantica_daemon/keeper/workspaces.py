@@ -23,19 +23,15 @@ class Workspaces:
                 return
         os.makedirs(f"{path}/{OUTPUT}", 0o700, exist_ok=True)
 
-    def give_back(self, path: str) -> set[str]:
-        """The names of what is in it, if anything is."""
-        try:
-            found = set(os.listdir(path))
-            if found != {OUTPUT} or os.listdir(f"{path}/{OUTPUT}"):
-                return found
+    def give_back(self, path: str) -> None:
+        """If there is nothing in it."""
+        with suppress(OSError):
+            if os.listdir(path) != [OUTPUT] or os.listdir(f"{path}/{OUTPUT}"):
+                return
             spare = f"{self._root}/{SPARE}{os.getpid()}-{self._made}"
             os.rename(path, spare)
-        except OSError:
-            return set()
-        self._made += 1
-        self._spare.append(spare)
-        return set()
+            self._made += 1
+            self._spare.append(spare)
 
     def close(self) -> None:
         for spare in self._spare:

@@ -11,12 +11,12 @@ from semantica_daemon.model.view import NULL, JobView, JobWithRuns, Progress, Qu
 
 SHORT = 4096
 _SAME = (
-    "id", "trace_id", "queue", "job_type", "priority", "state", "created_at", "started_at", "finished_at", "queued_at",
-    "updated_at", "pid", "attempts", "max_attempts", "run_count", "claim_attempts", "backoff_factor",
-    "backoff_base_ms", "deadline", "ttl_ms", "expires_at", "timeout_ms", "grace_ms", "on_interrupt",
-    "leftovers", "schedule_type", "scheduled_at", "schedule_delay_ms", "wait_for_event", "parent_job_id", "chain_group_id",
-    "user_tag", "log_path", "artifact_path", "run_id", "position", "supersede", "on_running", "max_interrupts", "superseded_by",
-    "cancel_requested_at", "exit_code", "idempotency_key", "spec_hash", "retry_of",
+    "id", "trace_id", "queue", "job_type", "priority", "state", "created_at", "started_at", "finished_at",
+    "queued_at", "updated_at", "pid", "attempts", "max_attempts", "run_count", "claim_attempts", "backoff_factor",
+    "backoff_base_ms", "deadline", "ttl_ms", "expires_at", "timeout_ms", "grace_ms", "on_interrupt", "leftovers",
+    "schedule_type", "scheduled_at", "schedule_delay_ms", "wait_for_event", "parent_job_id", "chain_group_id",
+    "user_tag", "log_path", "artifact_path", "run_id", "position", "supersede", "on_running", "max_interrupts",
+    "superseded_by", "cancel_requested_at", "exit_code", "idempotency_key", "spec_hash", "retry_of",
 )  # fmt: skip
 _SHAPED = (
     "subject_key", "generation", "execution_mode", "wait_for_idle", "require_charging", "stale",

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model import event, state
-from semantica_daemon.model.outcome import CRASHED, Outcome
+from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
 from semantica_daemon.store.tx import Touched, Tx, encode
 
 TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
@@ -309,7 +309,7 @@ def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[An
     tx.execute(END_RUN, values)
     touched = Touched(*row[:5])
     tx.moved(touched.queue, state.RUNNING, to)
-    if outcome.error != CRASHED.error:  # that one ended nobody knows when
+    if outcome.error not in (CRASHED.error, ESCAPED.error):  # those ended nobody knows when
         tx.add(touched.queue, "ended_runs", 1)
         tx.add(touched.queue, "run_ms", max(0, tx.now - run.started_at))
     return touched
