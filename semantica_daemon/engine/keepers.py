@@ -31,6 +31,7 @@ LOST: Told = {"op": "lost"}
 MARK = "SEMANTICA_KEEPER"
 PROGRAM = "import sys; sys.path.insert(0, {!r}); from semantica_daemon.keeper.keeper import main; main()"
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
+CLOSE_WITHIN_S = 5
 LINGER_S = 15  # for what the keeper of a daemon that is gone may take to end its runs
 
 
@@ -101,6 +102,7 @@ class Keepers:
         self._workspaces = workspaces
         self._open_files = open_files
         self._current: Keeper | None = None
+        self._keepers: list[Keeper] = []
         self._starting: asyncio.Task[Keeper] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -117,12 +119,12 @@ class Keepers:
             self._current = None
 
     async def close(self) -> None:
-        """Closed to them, they end what is left of their runs, and leave."""
-        if self._current is not None:
-            self._current.close()
-        for process in self._processes:
+        """Closed to them, they end what is left of their runs, and leave. A second call does nothing."""
+        for keeper in self._keepers:
+            keeper.close()
+        while self._processes:
             with suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(process.wait, LINGER_S)
+                await asyncio.to_thread(self._processes.pop().wait, CLOSE_WITHIN_S)
 
     async def _start(self) -> Keeper:
         try:
@@ -133,6 +135,7 @@ class Keepers:
             forks.keep_from_children(ours.fileno())  # or it would not notice that the daemon is gone
             _, keeper = await asyncio.get_running_loop().create_connection(lambda: Keeper(ours.fileno()), sock=ours)
             self._current = keeper
+            self._keepers = [*(one for one in self._keepers if one.is_there), keeper]
             log.info("keeper_started", pid=self._processes[-1].pid)
             return keeper
         finally:

@@ -146,19 +146,21 @@ class Keeper:
     def _reap(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._signals, 4096)
+        self._bury()
+        for run in [run for run in self._runs.values() if run.status is not None]:
+            self._settle(run)
+
+    def _bury(self) -> None:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] in self._mains:
                     self._mains.pop(ended[0]).status = ended[1]
-        for run in [run for run in self._runs.values() if run.status is not None]:
-            self._settle(run)
 
     def _settle(self, run: Run) -> None:
         """Its main process has ended: it is over when what is left of it is gone, too."""
         left = self._left(run)
         if left and run.ending:
-            if run.ending == signal.SIGKILL:
-                _send(left, signal.SIGKILL)
+            _send(run, left)  # to those that have come since
             return
         run.drain()
         if left and run.order.leftovers == "end":
@@ -197,9 +199,10 @@ class Keeper:
         self._say(op="left", run=run.order.run, names=names)
 
     def _end(self, run: Run, number: int) -> None:
-        """To all of it at once; what is stopped is woken, or it could not act on it."""
-        if run.ending != signal.SIGKILL:
+        """To all of it at once."""
+        if run.ending not in (number, signal.SIGKILL):
             run.ending = number
+            run.signalled.clear()
         members = self._left(run)
         if run.status is None:
             for sent in (number, signal.SIGCONT):
@@ -207,22 +210,30 @@ class Keeper:
                     os.killpg(run.pid, sent)
             others = map(processes.look, processes.descendants([run.pid]))
             members += [process for process in others if process is not None and process.group != run.pid]
-        _send(members, number)
+        _send(run, members)
 
     def _left(self, run: Run) -> list[Process]:
         """What belongs to it and has lost its parents: children of ours by now, and all that came from them."""
         mine = []
-        for pid in self._children():
-            process = None if pid in self._mains else processes.look(pid)
-            if process is None:
-                continue
-            owner = family.run_of(process, processes.run_of(pid), self._runs.values(), self._kept)
+        for process in self._orphans():
+            owner = family.run_of(process, processes.run_of(process.pid), self._runs.values(), self._kept)
             if owner == run.order.run:
                 mine.append(process)
             elif owner == family.NOBODY:
-                _send([process], signal.SIGKILL)
+                processes.send(process, signal.SIGKILL)
         below = map(processes.look, processes.descendants([process.pid for process in mine]))
         return mine + [process for process in below if process is not None]
+
+    def _orphans(self) -> list[Process]:
+        """Whoever ends while we look may have left us its own children: then we look again."""
+        while True:
+            orphans = [pid for pid in self._children() if pid not in self._mains]
+            found = [process for pid in orphans if (process := processes.look(pid)) is not None]
+            if len(found) == len(orphans):
+                return found
+            self._bury()
+            if all(pid in self._children() for pid in orphans):  # its first thread has ended, and others have not
+                return [process for pid in orphans if (process := processes.look(pid, dead=True)) is not None]
 
     def _children(self) -> list[int]:
         """Asked at every end of a run, so the list stays open."""
@@ -235,10 +246,13 @@ def _line(**told: Any) -> bytes:
     return json.dumps(told).encode() + b"\n"
 
 
-def _send(members: list[Process], number: int) -> None:
+def _send(run: Run, members: list[Process]) -> None:
+    """What is stopped is woken, or it could not act on it."""
     for process in members:
-        processes.send(process, number)
-        processes.send(process, signal.SIGCONT)
+        if (process.pid, process.started_at) not in run.signalled:
+            run.signalled.add((process.pid, process.started_at))
+            processes.send(process, run.ending)
+            processes.send(process, signal.SIGCONT)
 
 
 def _child_signals() -> int:

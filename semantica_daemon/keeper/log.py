@@ -26,19 +26,22 @@ class Log:
         self._file = -1
         self._streams = -1
         self._stream = STDOUT
+        self._marked = False
 
     def write(self, stream: int, piece: bytes) -> None:
         if len(piece) > self._room:
             kept, self._room = piece[: self._room], 0
-            self._append(stream, kept + MARK.format(self._limit).encode() if not self.dropped else b"")
             self.dropped += len(piece) - len(kept)
+            mark = b"" if self._marked else MARK.format(self._limit).encode()
+            self._marked = True
+            self._append(stream, kept + mark)
         else:
             self._room -= len(piece)
             self._append(stream, piece)
 
     @property
     def full(self) -> bool:
-        return self._room == 0 and self.dropped > 0
+        return self._marked
 
     def drop(self, size: int) -> None:
         self.dropped += size
@@ -53,6 +56,8 @@ class Log:
                 os.close(handle)
 
     def _append(self, stream: int, piece: bytes) -> None:
+        if not piece:
+            return
         try:
             if self._file < 0:
                 self._file = _open(self.path)

@@ -43,8 +43,8 @@ def boot_id() -> str:
     return "unknown"
 
 
-def look(pid: int) -> Process | None:
-    """None when it is gone; a zombie is."""
+def look(pid: int, dead: bool = False) -> Process | None:
+    """None when it is gone; a zombie is, unless `dead` ones count too."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read()
@@ -52,7 +52,7 @@ def look(pid: int) -> Process | None:
         return None
     name, _, rest = text.partition(b"(")[2].rpartition(b") ")
     fields = rest.split()
-    if fields[0] in (b"Z", b"X"):
+    if fields[0] in (b"Z", b"X") and not dead:
         return None
     parent, group, session = (int(field) for field in fields[1:4])
     return Process(pid, parent, group, session, int(fields[19]) * TICK_MS, name.decode("utf-8", "replace"))

@@ -20,6 +20,7 @@ class Run:
         self.log = Log(order.log, order.log_bytes)
         self.status: int | None = None
         self.ending = 0  # the signal that its processes are being sent
+        self.signalled: set[tuple[int, int]] = set()
         self.watch: int | None = None
         self.pipes: dict[int, int] = {}
         ends: list[int] = []

@@ -68,11 +68,12 @@ class Server:
 
     def close(self) -> None:
         """No new connections; the file goes first, so that clients see that nobody is there."""
+        server, self._server = self._server, None  # or the next check would bind it again
         if _inode(self._path) == self._inode:
             with suppress(FileNotFoundError):
                 self._path.unlink()
-        if self._server is not None:
-            self._server.close()
+        if server is not None:
+            server.close()
 
     def hang_up(self) -> None:
         for connection in list(self._rooms.connections):
