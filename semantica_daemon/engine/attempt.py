@@ -28,6 +28,7 @@ from semantica_daemon.store.writes.report import unresponsive
 class Housing(Struct, frozen=True):
     """What a command is started with besides its own: where its files go and whom it may talk to."""
 
+    home: str
     workspaces: str
     socket: str
     environment: dict[str, str]

@@ -4,7 +4,6 @@ A claim that cannot be started within 30 s (no process or descriptor to be had) 
 """
 
 import asyncio
-import os
 import signal
 from contextlib import suppress
 from secrets import token_hex
@@ -191,7 +190,7 @@ def _order(attempt: Attempt, command: CommandLine, env: dict[str, str], files: F
     return {
         "run": attempt.claim.run.run_id,
         "argv": command.argv,
-        "cwd": command.cwd or os.path.expanduser("~"),
+        "cwd": command.cwd or attempt.shop.housing.home,
         "env": env,
         "umask": UMASK if command.umask is None else command.umask,
         "stdin": command.stdin,
