@@ -1,4 +1,4 @@
-"""`semanticad`, also `python -m semantica_daemon`: the daemon in the foreground, logging to stderr."""
+"""`semanticad`, also `python -m semantica_daemon`: the daemon in the foreground, logging to stderr or a file."""
 
 import argparse
 import os
@@ -25,8 +25,23 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found.add_argument("--config", type=Path, metavar="FILE", help="a config.toml other than the usual one")
+    found.add_argument("--check", action="store_true", help="say whether the configuration is right, and start nothing")
+    found.add_argument(
+        "--log-file", type=Path, metavar="FILE", help="log there, not to stderr; at 10 MB it becomes FILE.1 … FILE.3"
+    )
+    found.add_argument(
+        "--ready-fd", type=descriptor, metavar="N", help='write "ready", or why it cannot be, to this open descriptor'
+    )
     found.add_argument("--version", action="version", version=f"semanticad {VERSION}")
     return found
+
+
+def descriptor(text: str) -> int:
+    try:
+        os.fstat(int(text))
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"{text} is no open descriptor") from None
+    return int(text)
 
 
 def main() -> None:
@@ -34,7 +49,7 @@ def main() -> None:
     closing the database in passing would."""
     arguments = parse(sys.argv[1:])
     try:
-        daemon.main(arguments.config)
+        daemon.main(arguments.config, arguments.check, arguments.log_file, arguments.ready_fd)
     except StartRefused as refused:
         print(f"semanticad: {refused}", file=sys.stderr, flush=True)  # noqa: T201
         os._exit(refused.exit_code)

@@ -74,11 +74,11 @@ class Setting(Struct, frozen=True):
 class Daemon:
     """A running daemon: `rooms` to talk to, `stop` to end it (a second time: at once)."""
 
-    def __init__(self, rooms: Rooms, dispatcher: Dispatcher, server: Server, grace_ms: int) -> None:
+    def __init__(self, rooms: Rooms, dispatcher: Dispatcher, server: Server, shop: Workshop) -> None:
         self.rooms = rooms
         self._dispatcher = dispatcher
         self._server = server
-        self._grace_ms = grace_ms
+        self._shop = shop
         self._reason = "stopping"
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
@@ -127,7 +127,8 @@ class Daemon:
         writer = self.rooms.writer
         writer.submit(Command(stopping, self._reason), ours=True)
         self._dispatcher.stop_all()
-        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._grace_ms + MARGIN_MS)
+        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._shop.grace_ms + MARGIN_MS)
+        await self._shop.keepers.close()  # which ends what is left, before it is written that it has ended
         left = self._dispatcher.left()
         for attempt in left:
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
@@ -217,32 +218,32 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         running=lambda: dispatcher.running,
         shutdown=lambda reason: daemon.stop(reason),
         database=setting.paths.database,
-        config={
-            "paths": {name: paths.shown(path) for name, path in setting.paths._asdict().items()},
-            **msgspec.to_builtins(setting.config),
-        },
+        config=in_force(setting),
         started=setting.clock.monotonic(),
         connections=set(),
     )
     server = Server(setting.paths.socket, rooms, held)
     rooms.passes.append(Pass("socket", server.check, setting.clock))
-    daemon = Daemon(rooms, dispatcher, server, shop.grace_ms)
+    daemon = Daemon(rooms, dispatcher, server, shop)
 
     def wake(committed: Committed) -> None:
         if committed.due is not None:
             scheduler.wake_by(committed.due)
 
-    writer.on_commit += [
-        feed.committed,
-        dispatcher.committed,
-        wake,
-        logs.EventLog(setting.config.daemon.log_level).committed,
-    ]
+    told = logs.EventLog(setting.config.daemon.log_level)
+    writer.on_commit += [feed.committed, dispatcher.committed, wake, told.committed]
     return daemon
+
+
+def in_force(setting: Setting) -> dict[str, Any]:
+    """What admin.config shows."""
+    where = {name: paths.shown(path) for name, path in setting.paths._asdict().items()}
+    return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
 def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
     housing = Housing(
+        home=os.path.expanduser("~"),
         workspaces=str(setting.paths.data / WORKSPACES),
         socket=str(setting.paths.socket),
         environment=environment.allowed(os.environ),

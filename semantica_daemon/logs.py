@@ -1,8 +1,14 @@
-"""Structured logs on stderr: snake_case event names, values as keys; payloads and environments are never logged."""
+"""What the process says: structured logs on stderr or in a file (snake_case event names, values as keys; payloads and
+environments are never logged), and one line to whoever has started it and waits."""
 
+import io
 import logging
+import os
+import stat
 import sys
+import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 import structlog
@@ -12,6 +18,9 @@ from semantica_daemon.store.database import Committed
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LOGGED_AT = {"debug": "debug", "info": "debug", "warn": "warning", "error": "warning"}
+MOST_BYTES = 10_000_000
+MOST_OLD = 3
+STDOUT, STDERR = 1, 2
 
 
 class Stderr:
@@ -34,6 +43,85 @@ class Stderr:
     def flush(self) -> None:
         with suppress(OSError, ValueError):
             sys.stderr.flush()
+
+
+class LogFile(io.FileIO):
+    """stdout and stderr of the process as one file. One that has grown too large is put aside as FILE.1 (then FILE.2,
+    FILE.3), one that was removed is made again. What cannot be opened is tried again with the next line."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(STDERR, "wb", closefd=False)
+        self._path = path
+        self._renewing = threading.Lock()
+
+    def write(self, data: Any) -> int:
+        if _is_over(os.fstat(STDERR)):
+            with self._renewing, suppress(OSError):
+                if _is_over(found := os.fstat(STDERR)):  # still: another thread may have been faster
+                    self._renew(found)
+        return super().write(data) or 0
+
+    def open(self) -> None:
+        """Descriptors 1 and 2 become the file, so that whatever else writes there lands in it too."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _point_to(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+
+    def _renew(self, ours: os.stat_result) -> None:
+        """Old ones move on only if the file is still the one we write to: another process may have done it."""
+        if self._path.exists() and os.path.samestat(self._path.stat(), ours):
+            for number in range(MOST_OLD - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
+            os.replace(self._path, f"{self._path}.1")
+        self.open()
+
+
+def _is_over(found: os.stat_result) -> bool:
+    return found.st_size >= MOST_BYTES or found.st_nlink == 0 or not stat.S_ISREG(found.st_mode)
+
+
+def to_file(path: Path) -> None:
+    """From now on stdout and stderr go there. A log that cannot be written is told of once, and keeps nobody."""
+    log_file = LogFile(path.absolute())
+    try:
+        log_file.open()
+    except OSError as error:
+        sys.stderr.write(f"semanticad: cannot write its log: {error}\n")
+        sys.stderr.flush()
+        _point_to(os.open(os.devnull, os.O_WRONLY))
+    sys.stdout = sys.stderr = io.TextIOWrapper(log_file, "utf-8", "backslashreplace", write_through=True)
+
+
+def _point_to(descriptor: int) -> None:
+    os.dup2(descriptor, STDOUT)
+    os.dup2(descriptor, STDERR)
+    if descriptor not in (STDOUT, STDERR):
+        os.close(descriptor)
+
+
+class Starter:
+    """Whoever has started the process and waits on a descriptor of it (--ready-fd) for one line: ready, or why not."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def waits_on(self, descriptor: int) -> None:
+        """A copy, which children do not inherit: one that lives on would look like a daemon that still starts."""
+        self._descriptor = os.dup(descriptor)
+        if descriptor > STDERR:
+            os.close(descriptor)
+
+    def tell(self, line: str) -> None:
+        """Once; the descriptor is closed with it."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        with suppress(OSError):
+            os.write(descriptor, os.fsencode(line.replace("\n", " ") + "\n"))
+        os.close(descriptor)
+
+
+starter = Starter()
 
 
 def configure(level: str, form: str) -> None:

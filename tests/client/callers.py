@@ -1,0 +1,91 @@
+"""Clients as processes of their own, made ready and let go at one instant; and the daemons of a home, from /proc."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CALLER = """
+import json, os, socket, struct, sys
+from semantica_daemon import places
+from semantica_daemon.client.autostart import NoDaemon, reach
+said = []
+print("set", flush=True)
+start = sys.stdin.readline() != "only if it runs\\n"
+try:
+    with reach(places.find(os.environ), start=start, say=said.append) as connection:
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    told = {"pid": struct.unpack("3i", found)[0]}
+except NoDaemon as failed:
+    told = {"code": failed.exit_code, "message": failed.message}
+print(json.dumps({"said": said, **told}), flush=True)
+"""
+
+
+class Caller:
+    def __init__(self, cwd: Path, **env: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("SEMANTICA_")}
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", CALLER]
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=cwd, env=clean | env, text=True)
+
+    def set(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "set\n"
+
+    def go(self, start: bool) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n" if start else "only if it runs\n")
+        self._process.stdin.flush()
+
+    def told(self) -> Any:
+        """What has come of it: the daemon's pid, or code and message; and what was said on the way."""
+        out, _ = self._process.communicate(timeout=50)
+        return json.loads(out)
+
+
+def ready(number: int, cwd: Path, **env: str) -> list[Caller]:
+    """So many, with all behind them that takes time."""
+    made = [Caller(cwd, **env) for _ in range(number)]
+    for one in made:
+        one.set()
+    return made
+
+
+def let_go(made: list[Caller], start: bool = True) -> list[Any]:
+    """All at the same instant."""
+    for one in made:
+        one.go(start)
+    return [one.told() for one in made]
+
+
+def daemons(home: Path) -> list[int]:
+    """The pids of all that were started for this home ($SEMANTICA_HOME, or $HOME), ready or not."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            theirs = (folder / "environ").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        if b"semantica_daemon" in words and any(one.endswith(b"HOME=%b" % os.fsencode(home)) for one in theirs):
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+def environment(pid: int) -> dict[str, str]:
+    words = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(word.split("=", 1) for word in words if word)
+
+
+@contextmanager
+def no_daemon_left(home: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for pid in daemons(home):
+            os.kill(pid, 9)
