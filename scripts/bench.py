@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import resting, results
-from benchmarks.figures import TAKEN, Stand, Taken, hold
+from benchmarks import commands, figures, resting, results
+from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
 from benchmarks.processes import Clients, Daemon, echo_server, other_work
@@ -22,7 +22,9 @@ A spread that reaches over the target means: not decided, measure again on a qui
 
 The floors: plain sqlite3 executing the daemon's own statements on the same schema, 100 rows a transaction or one, on
 rows made beforehand; and an asyncio server that echoes lines on a Unix socket. A no-op's life on the floor is insert,
-claim and finish, each 100 a transaction.
+claim and finish, each 100 a transaction. For commands: subprocess.Popen("/bin/true").wait() in as many threads as there
+are slots, in a fresh interpreter; `head | cat > file`; `python -I -c pass`; and for noisy the same daemon, quiet. What
+has no target is only shown.
 
 names for --only: {names}
 
@@ -32,7 +34,8 @@ examples:
   scripts/bench --history 1000000             also beside a table of a million finished jobs
   scripts/bench --json > after.json           every sample, to compare with another run
 """
-NAMES = [*(taken.figure.name for taken in TAKEN), *resting.NAMES]
+TAKEN = [*figures.TAKEN, *commands.TAKEN]
+NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *resting.NAMES]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,7 +95,17 @@ class Bench:
             yield result
             aged += [beside] if beside else []
         yield from aged
+        yield from self._commands()
         yield from self._resting()
+
+    def _commands(self) -> Iterator[Result]:
+        only, quick = self._options.only, self._options.quick
+        if "true2big" in only:
+            say_if_busy()
+            yield from commands.true2big(self._folder / "b", self._stand, self._repeats, 200 if quick else 1_000, say)
+        if "noisy" in only:
+            say_if_busy()
+            yield from commands.noisy(self._folder / "n", self._stand, self._repeats, 300 if quick else 2_000, say)
 
     def _resting(self) -> Iterator[Result]:
         """Those that need a daemon of their own come last; restarts are of the full table when there is one."""
@@ -131,7 +144,7 @@ class Bench:
         figure = taken.figure
         name = f"{figure.what}, {self._options.history:,} finished"
         aged = Figure(f"{figure.name}+history", name, figure.unit, Target(1.1, False, "empty, slower"))
-        return aged.result(full, empty, inverse=figure.unit == "/s")
+        return aged.result(full, empty, inverse=figure.unit.endswith("/s"))
 
 
 @contextmanager
@@ -141,7 +154,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
         stack.callback(clients.close)
         floor = Floor(folder / "floor.db")
         stack.callback(floor.close)
-        stand = Stand(clients, floor, stack.enter_context(echo_server(folder / "echo.sock")))
+        stand = Stand(clients, floor, stack.enter_context(echo_server(folder / "echo.sock")), folder)
         empty = opened(stack, folder / "e")
         full = None
         if options.history:
@@ -152,7 +165,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
 
 def opened(stack: ExitStack, home: Path) -> Daemon:
     daemon = Daemon(home, slots=32)
-    stack.callback(daemon.kill)
+    stack.callback(daemon.end)
     hold(daemon.start())
     return daemon
 

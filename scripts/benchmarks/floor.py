@@ -23,7 +23,8 @@ from semantica_daemon.store.writes.finish import STANDING
 T = TypeVar("T")
 
 JOB_TYPE = "semantica.noop"
-NOTHING_FAILED = dict.fromkeys(("exit_code", "code", "class", "message", "details", "result"))
+NOTHING_FAILED: dict[str, Any] = dict.fromkeys(("exit_code", "code", "class", "message", "details", "result"))
+NOTHING_FAILED |= {"unstarted": 0, "given_back": 0}
 
 
 class Cycle(NamedTuple):
@@ -172,6 +173,8 @@ def new_job(job_id: str, queue: str, now: int, position: int) -> NewJob:
         expires_at=None,
         idempotency_key=None,
         spec_hash=None,
+        env_vars=None,
+        leftovers="end",
     )
 
 

@@ -1,5 +1,6 @@
 """The processes a benchmark starts: eight clients, the echo server, and the daemon under test with its own home."""
 
+import fcntl
 import json
 import os
 import socket
@@ -114,12 +115,14 @@ def echo_server(path: Path) -> Iterator[Path]:
 
 
 class Daemon:
-    """semanticad as it is run in earnest; `slots` is its max_slots, and to change it is to restart it."""
+    """semanticad as it is run in earnest; `slots` is its max_slots, and to change it is to restart it. `config` is what
+    stands in its config.toml beside that."""
 
-    def __init__(self, home: Path, slots: int) -> None:
+    def __init__(self, home: Path, slots: int, config: str = "") -> None:
         self.home = home
         self.socket = home / "daemon.sock"
         self.slots = slots
+        self._config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         home.mkdir(mode=0o700, exist_ok=True)
@@ -129,13 +132,17 @@ class Daemon:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "Daemon":
-        (self.home / "config.toml").write_text(f"[daemon]\nmax_slots = {self.slots}\n")
+    @property
+    def env(self) -> dict[str, str]:
+        """For the daemon and whoever is to find it."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
-        env["SEMANTICA_HOME"] = str(self.home)
+        return {**env, "SEMANTICA_HOME": str(self.home)}
+
+    def start(self) -> "Daemon":
+        (self.home / "config.toml").write_text(f"{self._config}[daemon]\nmax_slots = {self.slots}\n")
         with open(self.home / "stderr.log", "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "semantica_daemon"], env=env, stderr=log, stdin=subprocess.DEVNULL
+                [sys.executable, "-m", "semantica_daemon"], env=self.env, stderr=log, stdin=subprocess.DEVNULL
             )
         self._wait_ready()
         return self
@@ -159,6 +166,12 @@ class Daemon:
             self._process.kill()
             self._process.wait()
 
+    def end(self) -> None:
+        """Killed, and nothing left that it had started: its keeper holds a lock until every job's process is gone."""
+        self.kill()
+        with suppress(FileNotFoundError), open(self.home / "keeper.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
     def call(self, method: str, /, **params: Any) -> Any:
         """On one connection, kept open: the daemon's own bookkeeping of connections stays out of the figures."""
         if self._connection is None:
@@ -178,9 +191,10 @@ class Daemon:
             raise RuntimeError(f"{method}: {reply['error']}")
         return reply["result"]
 
-    def done(self, queue: str) -> int:
-        counts = {one["queue"]: one["done"] for one in self.call("admin.stats")["queues"]}
-        return int(counts.get(queue, 0))
+    def counts(self, queue: str) -> dict[str, int]:
+        """How many are queued, running, done …"""
+        found = {one["queue"]: one for one in self.call("admin.stats")["queues"]}
+        return {"queued": 0, "running": 0, "done": 0, **found.get(queue, {})}
 
     def cpu_s(self) -> float:
         """In nanoseconds' detail, thread by thread; /proc/PID/stat counts in steps of 10 ms, a tenth of a percent of

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 HEADINGS = ("what", "target", "measured", "beside", "ratio", "spread", "")
+VERDICTS = {True: "PASS", False: "MISS", None: ""}
 
 
 class Target(Struct, frozen=True):
@@ -19,7 +20,8 @@ class Target(Struct, frozen=True):
     at_least: bool = False
     times: str | None = None
 
-    def met(self, value: float) -> bool:
+    def met(self, measured: float, ratio: float | None) -> bool:
+        value = ratio if self.times and ratio is not None else measured
         return value >= self.limit if self.at_least else value <= self.limit
 
     def text(self, unit: str) -> str:
@@ -28,28 +30,29 @@ class Target(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """Medians, and the ratio of the medians; `ratios` are those of samples taken one right after the other."""
+    """Medians, and the ratio of the medians; `ratios` are those of samples taken one right after the other. Without a
+    target there is nothing to pass: `passed` is None."""
 
     name: str
     what: str
     unit: str
-    target: str
+    target: str | None
     measured: float
     beside: float | None
     ratio: float | None
-    passed: bool
+    passed: bool | None
     samples: list[float]
     beside_samples: list[float]
     ratios: list[float]
 
 
 class Figure(Struct, frozen=True):
-    """Something that is measured several times, and what it should be."""
+    """Something that is measured several times, and what it should be; without a target it is only shown."""
 
     name: str
     what: str
     unit: str
-    target: Target
+    target: Target | None
 
     def result(self, samples: list[float], beside: list[float] | None = None, inverse: bool = False) -> Result:
         """`inverse`: how many times slower, when more is better."""
@@ -60,16 +63,15 @@ class Figure(Struct, frozen=True):
         ratio = measured / statistics.median(beside) if beside else None
         if ratio is not None and inverse:
             ratio = 1 / ratio
-        judged = ratio if self.target.times and ratio is not None else measured
         return Result(
             name=self.name,
             what=self.what,
             unit=self.unit,
-            target=self.target.text(self.unit),
+            target=self.target.text(self.unit) if self.target else None,
             measured=measured,
             beside=statistics.median(beside) if beside else None,
             ratio=ratio,
-            passed=self.target.met(judged),
+            passed=self.target.met(measured, ratio) if self.target else None,
             samples=samples,
             beside_samples=beside or [],
             ratios=ratios,
@@ -85,7 +87,7 @@ def table(results: list[Result]) -> str:
     rows = [HEADINGS, *(_cells(result) for result in results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines.insert(1, "  ".join("-" * width for width in widths).rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -107,12 +109,12 @@ def _cells(result: Result) -> tuple[str, ...]:
     spread = f"{min(result.ratios):.2f}–{max(result.ratios):.2f}" if result.ratios else _range(result)
     return (
         result.what,
-        result.target,
+        result.target or "–",
         shown(result.measured, result.unit),
         "–" if result.beside is None else shown(result.beside, result.unit),
         "–" if result.ratio is None else f"{result.ratio:.2f}",
         spread,
-        "PASS" if result.passed else "MISS",
+        VERDICTS[result.passed],
     )
 
 

@@ -57,13 +57,15 @@ def read(path: str) -> Result:
 
 def _bytes(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(0, "it is no regular file")
         if found.st_size > LARGEST:
             raise OSError(0, f"it has {found.st_size} bytes; at most {LARGEST} are kept")
-        return file.read(LARGEST)
+        return os.read(handle, LARGEST)
+    finally:
+        os.close(handle)
 
 
 def _class_of(value: Any) -> Class | None:

@@ -180,7 +180,7 @@ class Keeper:
                 self._close(pipe)
         del self._runs[run.order.run]
         run.log.close()
-        self._ended.append(run)
+        self._ended += [] if keep else [run]
         self._say(
             op="over", run=run.order.run, dropped=run.log.dropped, trouble=run.log.trouble,
             result=os.path.lexists(run.order.result), **run.how_it_ended(),
@@ -216,8 +216,9 @@ class Keeper:
         """What belongs to it and has lost its parents: children of ours by now, and all that came from them."""
         mine = []
         for process in self._orphans():
-            owner = family.run_of(process, processes.run_of(process.pid), self._runs.values(), self._kept)
-            if owner == run.order.run:
+            mark = processes.run_of(process.pid)  # None of a process that is dying: it has no environment any more
+            owner = family.run_of(process, mark, self._runs.values(), self._kept)
+            if owner == run.order.run or (process.pid, process.started_at) in run.signalled:
                 mine.append(process)
             elif owner == family.NOBODY:
                 processes.send(process, signal.SIGKILL)

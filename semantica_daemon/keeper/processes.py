@@ -145,30 +145,39 @@ def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
     """SIGKILL to all that is left of runs whose keeper is gone, until nothing is; the runs that outlast even that."""
     here = boot_id()
     until = time.monotonic() + within_s
-    while found := _orphans(runs, here):
+    left: dict[Process, str] = {}
+    while left := _orphans(runs, here) | _still_there(left):
         if time.monotonic() > until:
-            return set(found)
-        for members in found.values():
-            for process in members:
-                send(process, signal.SIGKILL)
-        _wait_for_an_end([process.pid for members in found.values() for process in members])
+            return set(left.values())
+        for process in left:
+            send(process, signal.SIGKILL)
+        _wait_for_an_end([process.pid for process in left])
     return set()
 
 
-def _orphans(runs: list[Identity], here: str) -> dict[str, list[Process]]:
-    """By mark, and by the identity of the main process; with all that came from them."""
+def _still_there(before: dict[Process, str]) -> dict[Process, str]:
+    """Of those that were found once: who loses its parent or is dying carries nothing that it could be found by."""
+    return {
+        process: run_id
+        for process, run_id in before.items()
+        if (now := look(process.pid)) is not None and now.started_at == process.started_at
+    }
+
+
+def _orphans(runs: list[Identity], here: str) -> dict[Process, str]:
+    """With their runs: by mark, and by the identity of the main process; with all that came from them."""
     wanted = {run.run_id for run in runs}
     marked = {pid: mark for pid in everybody() if (mark := run_of(pid)) in wanted and mark is not None} if runs else {}
     for run in runs:
         process = look(run.pid) if run.pid is not None and run.boot_id == here else None
         if process is not None and process.started_at == run.started_at:
             marked.setdefault(process.pid, run.run_id)
-    found: dict[str, list[Process]] = {}
-    for pid, run_id in list(marked.items()):
-        for member in map(look, [pid, *descendants([pid])]):
-            if member is not None:
-                found.setdefault(run_id, []).append(member)
-    return found
+    return {
+        member: run_id
+        for pid, run_id in marked.items()
+        for member in map(look, [pid, *descendants([pid])])
+        if member is not None
+    }
 
 
 def _wait_for_an_end(pids: list[int]) -> None:

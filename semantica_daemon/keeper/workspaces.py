@@ -21,7 +21,9 @@ class Workspaces:
             with suppress(OSError):
                 os.rename(self._spare.pop(), path)
                 return
-        os.makedirs(f"{path}/{OUTPUT}", 0o700, exist_ok=True)
+        for folder in (path, f"{path}/{OUTPUT}"):
+            with suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
 
     def give_back(self, path: str) -> None:
         """If there is nothing in it."""

@@ -33,7 +33,7 @@ def command_line(payload: dict[str, Any]) -> CommandLine:
         raise InvalidParams(message, HINTS.get(path, "argv, cwd, stdin and umask are taken"), path=path) from None
     if not command.argv[0]:
         raise InvalidParams(
-            "the command is empty - at `$.payload.argv[0]`", HINTS["$.payload.argv"], path="$.payload.argv"
+            "the command is empty - at `$.payload.argv[0]`", HINTS["$.payload.argv"], path="$.payload.argv[0]"
         )
     return command
 

@@ -14,7 +14,7 @@ LONGEST_NAME = 100
 NOTHING = Raw(b"")
 NULL = Raw(b"null")
 EMPTY = re.compile(rb"\[\s*(null)?\s*\]|{\s*}")  # vscode-jsonrpc writes an undefined argument as [null]
-AT = re.compile(r" - at `(\$[^`]*)`$")
+AT = re.compile(r" - at (?:`key` in )?`(\$[^`]*)`$")
 UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
 

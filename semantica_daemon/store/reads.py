@@ -45,9 +45,9 @@ LEFT JOIN job_runs AS run ON run.rowid = (
 WHERE jobs.id = :job_id
 """
 ORPHANS = """
-SELECT job_runs.run_id, job_runs.pid, job_runs.pid_started_at, job_runs.boot_id
+SELECT jobs.run_id, job_runs.pid, job_runs.pid_started_at, job_runs.boot_id
 FROM jobs INDEXED BY idx_jobs_running
-JOIN job_runs ON job_runs.run_id = jobs.run_id
+LEFT JOIN job_runs ON job_runs.run_id = jobs.run_id
 WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
 """
 EVENTS = """
