@@ -32,6 +32,9 @@ LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
     interrupted=True,
 )
+TOO_LATE = Outcome(
+    error=Error("E_SPAWN", "infra", f"it did not start within {START_WITHIN_MS // 1000} s, and was ended when it did")
+)
 NOT_WANTED = Outcome(
     error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), interrupted=True, unstarted=True
 )
@@ -154,6 +157,8 @@ class Child:
         if told["op"] == "lost":
             identity = Identity(self._run_id, started["pid"], started["started_at"], boot_id)
             return await _end_orphans(identity)
+        if self._slow:
+            return TOO_LATE
         self._complain(told)
         found = await asyncio.to_thread(results.read, files.result) if told["result"] else results.NOTHING
         if found.complaint:

@@ -42,7 +42,7 @@ class Keeper:
         self._poll = select.poll()
         self._signals = _child_signals()
         self._ended: list[Run] = []
-        self._unread = b""
+        self._unread: list[bytes] = []
         self._told: list[bytes] = []
         self._urgent = False
         self._held_back = False
@@ -88,10 +88,12 @@ class Keeper:
             self._close(CONTROL)
             self._alone = True
             return
-        *lines, self._unread = (self._unread + received).split(b"\n")
+        *lines, rest = received.split(b"\n")
         for line in lines:
-            order = json.loads(line)
+            order = json.loads(b"".join([*self._unread, line]))
+            self._unread.clear()
             getattr(self, "_do_" + order.pop("op"))(**order)
+        self._unread.append(rest)  # a stdin of megabytes comes in many parts, joined once
 
     def _do_start(self, **order: Any) -> None:
         asked = Order(**order)
