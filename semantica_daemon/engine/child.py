@@ -93,8 +93,9 @@ class Child:
         if told is None:
             return NOT_WANTED
         if told["op"] == "lost":
+            outcome = await _end_orphans(Identity(self._run_id, None, None, None))
             await self._pause()  # a keeper that cannot live must not be tried again and again at once
-            return await _end_orphans(Identity(self._run_id, None, None, None))
+            return outcome
         if told["op"] == "refused":
             return _not_started(told)
         return await self._until_over(told, files)
@@ -125,6 +126,8 @@ class Child:
 
     async def _pause(self) -> None:
         self._wake.clear()
+        if self._attempt.stopping:
+            return
         timer: Timer = self._shop.clock.after(ASK_AGAIN_MS, self._wake.set)
         await self._wake.wait()
         timer.cancel()

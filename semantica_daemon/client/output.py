@@ -1,0 +1,69 @@
+"""A job's output by job.logs, through every run it gets: what follows it, and which stream each piece came from."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from semantica_daemon.client.connection import ENDS, LONG_WAIT_MS, Client
+from semantica_daemon.client.shapes import Json
+
+CHUNK = 1_048_576
+NEWS = ["job.started", *(f"job.{state.lower()}" for state in ENDS)]
+
+
+def replies(
+    client: Client, job_id: str, first_wait_ms: int = LONG_WAIT_MS, after: Json | None = None
+) -> Iterator[Json]:
+    """The answers of job.logs one after another until the job has ended and all is read, from the beginning or after
+    an earlier one. The first comes after `first_wait_ms` at the latest. One with another `run_id` than the one before
+    begins a further run."""
+    reply = after or {"run_id": None, "next_offset": 0}
+    wait_ms = first_wait_ms
+    while True:
+        # One run at a time: an offset means nothing in the log of another.
+        run = {} if reply["run_id"] is None else {"run_id": reply["run_id"]}
+        place = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms}
+        reply = client.call("job.logs", job_id=job_id, **run, **place)
+        yield reply
+        wait_ms = LONG_WAIT_MS
+        if reply["eof"] and reply["state"] in ENDS:
+            return
+        if reply["eof"] and (following := _next_run(client, job_id, reply["run_id"])) != reply["run_id"]:
+            reply = {"run_id": following, "next_offset": 0}
+
+
+def _next_run(client: Client, job_id: str, run_id: str) -> str:
+    """Once the next has begun; the same when the job ends without another."""
+    with client.subscribe(job_id=job_id, event_types=NEWS) as news:
+        for _ in chain([None], news):
+            newest: Json = client.call("job.logs", job_id=job_id, limit=1)
+            if newest["run_id"] != run_id or newest["state"] in ENDS:
+                break
+    return str(newest["run_id"])
+
+
+def of_run(client: Client, job_id: str, run: Json, wait_ms: int) -> Iterator[Json]:
+    """Of one run (`{}` is the newest, `{"run": 2}`): as far as there is something within the wait."""
+    offset = 0
+    while True:
+        reply = client.call("job.logs", job_id=job_id, offset=offset, limit=CHUNK, timeout_ms=wait_ms, **run)
+        offset = reply["next_offset"]
+        yield reply
+        if reply["eof"] or not (reply["chunk"] or wait_ms):
+            return
+
+
+def pieces(reply: Json) -> Iterator[tuple[str, bytes]]:
+    """(stream, bytes) in the order they were written."""
+    chunk = reply["chunk"]
+    if reply["encoding"] == "base64":
+        import base64  # noqa: PLC0415
+
+        data = base64.b64decode(chunk)
+    else:
+        data = chunk.encode()
+    start = 0
+    for stream, length in reply["streams"]:
+        yield stream, data[start : start + length]
+        start += length
+    if start < len(data):
+        yield "stdout", data[start:]

@@ -1,0 +1,3 @@
+from typing import Any as Any
+
+Json = dict[str, Any]
