@@ -1,0 +1,27 @@
+"""One real daemon for a whole module, and the real command line as a process beside it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.line import Line
+from tests.harness import Process
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Process]:
+    """Two slots, a short grace."""
+    folder = Path(tempfile.mkdtemp(prefix="sem-"))
+    (folder / "config.toml").write_text("[daemon]\nmax_slots = 2\ngrace_ms = 1000\n")
+    with Process(folder) as process:
+        yield process.start()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def line(daemon: Process, tmp_path: Path) -> Line:
+    """`semantica …` in a folder of its own, talking to that daemon."""
+    return Line(daemon.home, tmp_path)
