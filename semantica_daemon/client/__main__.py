@@ -127,8 +127,16 @@ def sentences(error: Exception) -> tuple[str, str]:
     if isinstance(error, ConnectionLost):
         return str(error), "what was asked last may have happened: look with `semantica list`"
     if isinstance(error, CallRefused):
-        return error.message, str(error.data.get("hint") or "")
+        return in_words_of_the_line(error.message), str(error.data.get("hint") or "")
     return str(error), error.hint if isinstance(error, Failed) else ""
+
+
+def in_words_of_the_line(message: str) -> str:
+    """A field that an option stands for is called by the option's name."""
+    what, at, field = message.partition(" - at `$.")
+    spec: Any = import_module("semantica_daemon.client.spec") if at else None
+    option = next((option for option in spec.FIELDS if spec.FIELDS[option] == field.rstrip("`")), None) if at else None
+    return f"--{option.replace('_', '-')}: {what}" if option else message
 
 
 def code_of(error: Exception) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from semantica_daemon.client import events, ids, outcome, output
 from semantica_daemon.client.connection import ENDS, LONG_WAIT_MS, Client
 from semantica_daemon.client.parser import USAGE, Command, Namespace, Parser, of
-from semantica_daemon.client.running import DESCRIPTORS, follow, put
+from semantica_daemon.client.running import CUT, DESCRIPTORS, follow, put
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal
 
@@ -77,7 +77,7 @@ def _written(client: Client, terminal: Terminal, job: Json, arguments: Namespace
             _put(terminal, arguments, reply, tail.take())
     _put(terminal, arguments, reply, tail.take())
     if reply["truncated"]:
-        terminal.chat("the log was cut: the job wrote more than is kept")
+        terminal.chat(CUT)
     if reply["run_id"] is None and not arguments.follow:
         terminal.chat(f"job {ids.short(job['job_id'])} has not run: it is {reply['state']}")
     return reply

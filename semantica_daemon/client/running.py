@@ -15,6 +15,7 @@ from semantica_daemon.client.terminal import Failed, Terminal, unwritable
 NO_DAEMON, INTERRUPTED = 69, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SOON_MS = 500
+CUT = "the log was cut: the job wrote more than is kept"
 DESCRIPTORS = {"stdout": 1, "stderr": 2}
 
 
@@ -108,6 +109,8 @@ def follow(
             terminal.chat(f"attempt {reply['run']} of job {ids.short(job_id)} begins")
         run_id = reply["run_id"]
         write(reply)
+        if reply["eof"] and reply["truncated"]:
+            terminal.chat(CUT)
         if reply["eof"] and reply["state"] not in ENDS:
             _say_why(client, terminal, job_id)
     return reply

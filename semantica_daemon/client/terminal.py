@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from semantica_daemon import places
+from semantica_daemon.client import words
 from semantica_daemon.client.connection import Client
 from semantica_daemon.client.shapes import Any
 
@@ -68,7 +69,8 @@ def unwritable(error: OSError) -> Failed:
 def complain(text: str, hint: str = "") -> None:
     """To stderr, in whatever state it is: a terminal that is gone must not change what happens."""
     _try_to(sys.stdout.flush)
-    _try_to(lambda: sys.stderr.write(f"semantica: {text}\n" + (f"  {hint}\n" if hint else "")))
+    lines = [f"semantica: {words.clean(text)}", *([f"  {words.clean(hint)}"] if hint else [])]
+    _try_to(lambda: sys.stderr.write("\n".join([*lines, ""])))
     _try_to(sys.stderr.flush)
 
 

@@ -27,6 +27,8 @@ from semantica_daemon.store.writes.report import Line
 
 START_WITHIN_MS = 30_000
 ASK_AGAIN_MS = 1000
+ALIVE_WITHIN_MS = 5000
+NOTHING_WRITTEN = -1
 UMASK = 0o022
 LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
@@ -51,6 +53,7 @@ class Child:
         self._wake = asyncio.Event()
         self._slow = False
         self._killed = False
+        self._proof: Timer | None = None
         self._token = token_hex(16)
         self._shop.tokens[self._token] = attempt.claim.run
 
@@ -68,8 +71,9 @@ class Child:
             self._keeper.end(self._run_id, signal.SIGTERM)
 
     def insist(self) -> bool:
-        """Once more after that there is nothing left but to say so."""
+        """When that does not help either, there is nothing left but to say so, and to see whether the keeper lives."""
         if self._keeper is None or self._killed:
+            self._prove_alive()
             return False
         self._killed = True
         self._keeper.end(self._run_id, signal.SIGKILL)
@@ -139,8 +143,18 @@ class Child:
         if self._keeper is not None and self._answer is not None and not self._answer.done():
             self._shop.keepers.replace(self._keeper)
             self._keeper.end(self._run_id, signal.SIGKILL)
+            self._prove_alive()
+
+    def _prove_alive(self) -> None:
+        """A keeper that lives answers this at once; one that is stopped or stuck holds up every run it has."""
+        if self._keeper is not None and self._proof is None:
+            self._proof = self._shop.clock.after(ALIVE_WITHIN_MS, self._keeper.kill)
+            self._keeper.watch(self._run_id, NOTHING_WRITTEN)
 
     def _told(self, told: Told) -> None:
+        if self._proof is not None:
+            self._proof.cancel()
+            self._proof = None
         if told["op"] == "output":
             self._shop.nudge(self._attempt.claim.run.job_id)
         elif told["op"] == "left":

@@ -8,7 +8,7 @@ import msgspec
 from semantica_daemon import environment
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
-from semantica_daemon.model.command import check_length, command_line
+from semantica_daemon.model.command import check_length, check_variables, command_line
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.writes.decide import Admitted
@@ -16,6 +16,7 @@ from semantica_daemon.store.writes.decide import Admitted
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
+FOR_COMMANDS = "env_vars is not used: a handler has the daemon's own environment"
 OURS_BYTES = 8192  # left for the variables that every run is given
 
 
@@ -36,7 +37,7 @@ class Intake:
         admitted = Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
         if mode == "IN_PROCESS":
             self._handlers.check(spec.job_type, payload.encode())
-            return admitted
+            return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if spec.env_vars else admitted
         return self._command(admitted)
 
     def _command(self, job: Admitted) -> Admitted:
@@ -44,12 +45,14 @@ class Intake:
         env = job.spec.env_vars or {}
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
             self._handlers.get(job.spec.job_type)  # refuses: a name that was mistyped is likelier than a command
+        check_variables(env)
         check_length(command_line(job.spec.payload), {**self._inherited, **env}, self._longest)
         if not env:
             return job
+        refused = tuple(f"env_vars.{name} is not given to the job" for name in env if environment.is_ours(name))
         secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
         stored = msgspec.json.encode(redacted(env)).decode()
-        return msgspec.structs.replace(job, env=stored, secrets=secrets or None)
+        return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
 
     def _payload(self, spec: JobSpec) -> str:
         payload = msgspec.json.encode(spec.payload)

@@ -38,8 +38,9 @@ LINGER_S = 15  # for what the keeper of a daemon that is gone may take to end it
 class Keeper(asyncio.Protocol):
     """A keeper that was started. Whoever has a run with it hears what it says of that run; LOST is the last."""
 
-    def __init__(self, control: int) -> None:
+    def __init__(self, control: int, process: "subprocess.Popen[bytes]") -> None:
         self._control = control
+        self._process = process
         self._transport: asyncio.Transport | None = None
         self._unread = b""
         self._listeners: dict[str, Callable[[Told], None]] = {}
@@ -66,6 +67,11 @@ class Keeper(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def kill(self) -> None:
+        """It does not answer any more: all its runs are LOST, and ended by whoever has them."""
+        log.error("keeper_does_not_answer", pid=self._process.pid)
+        self._process.kill()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -131,12 +137,15 @@ class Keepers:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._processes = [process for process in self._processes if process.poll() is None]
-                self._processes.append(await asyncio.to_thread(self._spawn, theirs))
+                process = await asyncio.to_thread(self._spawn, theirs)
+            self._processes.append(process)
             forks.keep_from_children(ours.fileno())  # or it would not notice that the daemon is gone
-            _, keeper = await asyncio.get_running_loop().create_connection(lambda: Keeper(ours.fileno()), sock=ours)
+            _, keeper = await asyncio.get_running_loop().create_connection(
+                lambda: Keeper(ours.fileno(), process), sock=ours
+            )
             self._current = keeper
             self._keepers = [*(one for one in self._keepers if one.is_there), keeper]
-            log.info("keeper_started", pid=self._processes[-1].pid)
+            log.info("keeper_started", pid=process.pid)
             return keeper
         finally:
             self._starting = None

@@ -1,7 +1,9 @@
 """What a run has written, by byte offset, and who waits for more of it. The keeper writes the files (`keeper/log`)."""
 
 import asyncio
+import errno
 import os
+import stat
 import struct
 from base64 import b64encode
 from collections.abc import Callable
@@ -84,7 +86,7 @@ def _read(run: LoggedRun, asked: Asked) -> tuple[Chunk, int]:
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
     data, size, cut = b"", asked.offset, False
     streams: list[Piece] = []
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         if run.log_path is not None:
             data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_CHARACTER))
     text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
@@ -96,7 +98,7 @@ def _read(run: LoggedRun, asked: Asked) -> tuple[Chunk, int]:
 
 
 def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], bool]:
-    handle = os.open(path, os.O_RDONLY)
+    handle = _open(path)
     try:
         size = os.fstat(handle).st_size
         data = os.pread(handle, limit, offset)
@@ -107,11 +109,20 @@ def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], 
     return data[: sum(length for _, length in streams)], size, streams, cut
 
 
+def _open(path: str) -> int:
+    """The job may have put anything there; what is no file has nothing to read."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return handle
+
+
 def _pieces(path: str, offset: int, length: int) -> list[Piece]:
     """Without a record everything came from stdout; more pieces than one answer should hold are left to the next."""
     try:
-        handle = os.open(path + SUFFIX, os.O_RDONLY)
-    except FileNotFoundError:
+        handle = _open(path + SUFFIX)
+    except OSError:
         return [(STREAMS[0], length)] if length else []
     try:
         first = _search(handle, offset)

@@ -5,7 +5,6 @@ that nothing of a run is out of sight. When the daemon is gone, so are the runs,
 """
 
 import ctypes
-import json
 import os
 import resource
 import select
@@ -18,6 +17,8 @@ from functools import partial
 from typing import Any
 
 from semantica_daemon.keeper import family, processes
+from semantica_daemon.keeper.control import Control
+from semantica_daemon.keeper.numbers import Numbers
 from semantica_daemon.keeper.order import NotStarted, Order
 from semantica_daemon.keeper.processes import Process
 from semantica_daemon.keeper.run import Run
@@ -27,7 +28,6 @@ from semantica_daemon.keeper.workspaces import Workspaces
 CONTROL = 0  # the socket to the daemon, as stdin
 PR_SET_CHILD_SUBREAPER = 36
 LAST_WORDS_S = 10
-HELD_BACK_MS = 1
 MOST_NAMED = 10
 
 
@@ -35,25 +35,29 @@ class Keeper:
     def __init__(self, open_files: int, workspaces: str) -> None:
         self._open_files = open_files
         self._workspaces = Workspaces(workspaces)
+        self._control = Control(CONTROL)
+        self._numbers = Numbers()
         self._runs: dict[str, Run] = {}
         self._mains: dict[int, Run] = {}
-        self._kept: set[str] = set()  # runs that were to leave something behind, and did
+        self._kept: dict[str, int] = {}  # runs that were to leave something behind, and did, with their numbers
+        self._ended: list[Run] = []
         self._ready: dict[int, Callable[[], None]] = {}
         self._poll = select.poll()
         self._signals = _child_signals()
-        self._ended: list[Run] = []
-        self._unread: list[bytes] = []
-        self._told: list[bytes] = []
-        self._urgent = False
-        self._held_back = False
         self._list = processes.open_list_of_children()
         self._alone = False
 
     def work(self) -> None:
+        """Until the daemon is gone; then, or when the keeper itself fails, so are the runs."""
         self._listen(CONTROL, self._orders)
         self._listen(self._signals, self._reap)
-        while not self._alone:
-            self._pass(None)
+        try:
+            while not self._alone:
+                self._pass(self._control.patience_ms())
+        finally:
+            self._end_all()
+
+    def _end_all(self) -> None:
         for run in self._runs.values():
             self._end(run, signal.SIGKILL)
         until = time.monotonic() + LAST_WORDS_S
@@ -62,14 +66,10 @@ class Keeper:
         self._workspaces.close()
 
     def _pass(self, most_ms: int | None) -> None:
-        ready = self._poll.poll(HELD_BACK_MS if self._held_back else most_ms)
-        self._urgent = self._held_back and not ready
-        for handle, _ in ready:
+        for handle, _ in self._poll.poll(most_ms):
             if handle in self._ready:
                 self._ready[handle]()
-        if self._urgent:
-            self._tell()
-        self._held_back = bool(self._told)
+        self._control.flush()
         while self._ended:  # what nobody waits for comes last
             self._workspaces.give_back(self._ended.pop().order.workspace)
 
@@ -83,32 +83,33 @@ class Keeper:
         os.close(handle)
 
     def _orders(self) -> None:
-        received = os.read(CONTROL, 1 << 20)
-        if not received:
-            self._close(CONTROL)
+        orders = self._control.orders()
+        if orders is None:
             self._alone = True
-            return
-        *lines, rest = received.split(b"\n")
-        for line in lines:
-            order = json.loads(b"".join([*self._unread, line]))
-            self._unread.clear()
+            self._close(CONTROL)
+        for order in orders or ():
             getattr(self, "_do_" + order.pop("op"))(**order)
-        self._unread.append(rest)  # a stdin of megabytes comes in many parts, joined once
 
     def _do_start(self, **order: Any) -> None:
         asked = Order(**order)
+        number = self._numbers.next({run.number for run in self._runs.values()} | set(self._kept.values()))
         try:
             self._workspaces.take(asked.workspace)
-            run = Run(asked, self._open_files)
+            self._numbers.bear(number)
+            run = Run(asked, number, self._open_files)
         except (NotStarted, OSError) as error:
             refused = error if isinstance(error, NotStarted) else reason(asked, error)
             self._workspaces.give_back(asked.workspace)
-            self._say(op="refused", run=asked.run, message=refused.message, errno=refused.number, again=refused.again)
+            told = {"message": refused.message, "errno": refused.number, "again": refused.again}
+            self._control.say({"op": "refused", "run": asked.run, **told})
             return
+        finally:
+            self._numbers.bear(0)
         self._runs[asked.run] = self._mains[run.pid] = run
         for pipe in run.pipes:
             self._listen(pipe, partial(self._output, run, pipe))
-        self._told.append(_line(op="started", run=asked.run, pid=run.pid, started_at=run.started_at))
+        identity = {"pid": run.pid, "started_at": run.started_at}
+        self._control.say({"op": "started", "run": asked.run, **identity}, now=False)
 
     def _do_end(self, run: str, number: int) -> None:
         if run in self._runs:
@@ -118,21 +119,9 @@ class Keeper:
         """Told once, as soon as the log is longer than that."""
         known = self._runs.get(run)
         if known is None or known.log.size > beyond:
-            self._say(op="output", run=run)
+            self._control.say({"op": "output", "run": run})
         else:
             known.watch = beyond if known.watch is None else min(known.watch, beyond)
-
-    def _say(self, **told: Any) -> None:
-        self._told.append(_line(**told))
-        self._urgent = True
-
-    def _tell(self) -> None:
-        """In one go; a start may wait for a moment, because the end often follows at once, and each telling wakes
-        the daemon. A daemon that is gone is noticed where its orders come from."""
-        left, self._told = b"".join(self._told), []
-        with suppress(OSError):
-            while left and not self._alone:
-                left = left[os.write(CONTROL, left) :]
 
     def _output(self, run: Run, pipe: int) -> None:
         if not run.pump(pipe):
@@ -143,7 +132,7 @@ class Keeper:
     def _grown(self, run: Run) -> None:
         if run.watch is not None and run.log.size > run.watch:
             run.watch = None
-            self._say(op="output", run=run.order.run)
+            self._control.say({"op": "output", "run": run.order.run})
 
     def _reap(self) -> None:
         with suppress(BlockingIOError):
@@ -174,7 +163,9 @@ class Keeper:
     def _over(self, run: Run, keep: bool) -> None:
         """The pipes of what is kept are read on, for nobody, so that it can go on writing."""
         if keep:
-            self._kept.add(run.order.run)
+            self._kept[run.order.run] = run.number
+        else:
+            self._ended.append(run)
         for pipe in list(run.pipes):
             if keep:
                 self._ready[pipe] = partial(self._ignore, pipe)
@@ -182,11 +173,8 @@ class Keeper:
                 self._close(pipe)
         del self._runs[run.order.run]
         run.log.close()
-        self._ended += [] if keep else [run]
-        self._say(
-            op="over", run=run.order.run, dropped=run.log.dropped, trouble=run.log.trouble,
-            result=os.path.lexists(run.order.result), **run.how_it_ended(),
-        )  # fmt: skip
+        told = {"op": "over", "run": run.order.run, "dropped": run.log.dropped, "trouble": run.log.trouble}
+        self._control.say({**told, "result": os.path.lexists(run.order.result), **run.how_it_ended()})
 
     def _ignore(self, pipe: int) -> None:
         with suppress(BlockingIOError):
@@ -198,7 +186,7 @@ class Keeper:
         names += ["…"] if len(left) > MOST_NAMED else []
         run.log.say(f"its main process has ended and left {len(left)} behind, which are ended: {', '.join(names)}")
         self._grown(run)
-        self._say(op="left", run=run.order.run, names=names)
+        self._control.say({"op": "left", "run": run.order.run, "names": names})
 
     def _end(self, run: Run, number: int) -> None:
         """To all of it at once."""
@@ -218,8 +206,10 @@ class Keeper:
         """What belongs to it and has lost its parents: children of ours by now, and all that came from them."""
         mine = []
         for process in self._orphans():
-            mark = processes.run_of(process.pid)  # None of a process that is dying: it has no environment any more
-            owner = family.run_of(process, mark, self._runs.values(), self._kept)
+            mark = processes.run_of(process.pid)
+            number = self._numbers.of(process.pid) if mark is None else 0
+            owner = family.run_of(process, mark, number, self._runs.values(), self._kept)
+            # A process that is dying has no environment any more: whoever was sent the signal is still the run's.
             if owner == run.order.run or (process.pid, process.started_at) in run.signalled:
                 mine.append(process)
             elif owner == family.NOBODY:
@@ -243,10 +233,6 @@ class Keeper:
         if self._list < 0:
             return processes.children(os.getpid())
         return [int(pid) for pid in os.pread(self._list, 1 << 16, 0).split()]
-
-
-def _line(**told: Any) -> bytes:
-    return json.dumps(told).encode() + b"\n"
 
 
 def _send(run: Run, members: list[Process]) -> None:

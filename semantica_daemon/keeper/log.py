@@ -4,8 +4,11 @@ The second (`.streams`) is there only when there was something on stderr: eight 
 offset from which on it holds times two, plus one for stderr. `engine/output` reads both.
 """
 
+import errno
 import os
+import stat
 import struct
+from contextlib import suppress
 
 STDOUT, STDERR = 0, 1
 SUFFIX = ".streams"
@@ -32,9 +35,10 @@ class Log:
         if len(piece) > self._room:
             kept, self._room = piece[: self._room], 0
             self.dropped += len(piece) - len(kept)
-            mark = b"" if self._marked else MARK.format(self._limit).encode()
-            self._marked = True
-            self._append(stream, kept + mark)
+            self._append(stream, kept)
+            if not self._marked:
+                self._marked = True
+                self._append(STDERR, MARK.format(self._limit).encode())
         else:
             self._room -= len(piece)
             self._append(stream, piece)
@@ -51,6 +55,8 @@ class Log:
         self._append(STDERR, f"[semantica: {sentence}]\n".encode())
 
     def close(self) -> None:
+        if self._file >= 0 and os.fstat(self._file).st_nlink == 0:
+            self.trouble = f"{self.path} was removed while it was written"
         for handle in (self._file, self._streams):
             if handle >= 0:
                 os.close(handle)
@@ -81,4 +87,12 @@ class Log:
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """The job may have put anything there: a pipe must not block us, nor a link lead us elsewhere."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    with suppress(OSError):
+        os.mkdir(os.path.dirname(path), 0o700)  # or have removed it all
+    handle = os.open(path, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return handle

@@ -14,9 +14,10 @@ CHUNK = 65_536
 
 
 class Run:
-    def __init__(self, order: Order, open_files: int) -> None:
+    def __init__(self, order: Order, number: int, open_files: int) -> None:
         """Raises NotStarted, and then nothing is left of it."""
         self.order = order
+        self.number = number
         self.log = Log(order.log, order.log_bytes)
         self.status: int | None = None
         self.ending = 0  # the signal that its processes are being sent

@@ -2,10 +2,12 @@
 nothing behind gives its folder back, and the next job is given that, by a rename."""
 
 import os
+import stat
 from contextlib import suppress
 
 SPARE = ".spare-"
 OUTPUT = "output"
+PRIVATE = stat.S_IFDIR | 0o700
 
 
 class Workspaces:
@@ -29,6 +31,8 @@ class Workspaces:
         """If there is nothing in it."""
         with suppress(OSError):
             if os.listdir(path) != [OUTPUT] or os.listdir(f"{path}/{OUTPUT}"):
+                return
+            if any(os.lstat(folder).st_mode != PRIVATE for folder in (path, f"{path}/{OUTPUT}")):
                 return
             spare = f"{self._root}/{SPARE}{os.getpid()}-{self._made}"
             os.rename(path, spare)

@@ -1,5 +1,6 @@
 """The payload of a SUBPROCESS job: a command line, never given to a shell, and what it starts with."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -7,20 +8,17 @@ from msgspec import Meta, Struct
 
 from semantica_daemon.errors import InvalidParams
 
-Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]
-NAME = r"\A[A-Za-z_][A-Za-z0-9_]*\Z"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST_NAME = 1024
 POINTER_BYTES = 8
 LONGEST_STRING = 131_071  # of an argument or a variable, on Linux
 
 
 class CommandLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    argv: Annotated[list[Text], Meta(min_length=1)]
-    cwd: Annotated[str, Meta(pattern=r"\A/[^\x00]*\Z")] | None = None
+    argv: Annotated[list[str], Meta(min_length=1)]
+    cwd: str | None = None
     stdin: str | None = None
     umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None
-
-
-EnvVars = dict[Annotated[str, Meta(pattern=NAME, max_length=1024)], Text]
 
 
 def command_line(payload: dict[str, Any]) -> CommandLine:
@@ -32,17 +30,37 @@ def command_line(payload: dict[str, Any]) -> CommandLine:
         message = message if "`$" in message else f"{message} - at `$.payload`"
         raise InvalidParams(message, HINTS.get(path, "argv, cwd, stdin and umask are taken"), path=path) from None
     if not command.argv[0]:
-        raise InvalidParams(
-            "the command is empty - at `$.payload.argv[0]`", HINTS["$.payload.argv"], path="$.payload.argv[0]"
-        )
+        raise _refused("the command is empty", HINTS["$.payload.argv"], "$.payload.argv[0]")
+    for number, argument in enumerate(command.argv):
+        _check_text(argument, f"$.payload.argv[{number}]")
+    if command.cwd is not None and not command.cwd.startswith("/"):
+        raise _refused("a cwd that depends on where the daemon is", HINTS["$.payload.cwd"], "$.payload.cwd")
+    _check_text(command.cwd or "", "$.payload.cwd")
     return command
 
 
 HINTS = {
     "$.payload.argv": 'a list of strings, the command first: ["make", "test"]; it is not given to a shell',
-    "$.payload.cwd": "an absolute path",
+    "$.payload.cwd": "write it as an absolute path",
     "$.payload.umask": "a number from 0 to 511 (0o777)",
 }
+
+
+def check_variables(env: dict[str, str]) -> None:
+    for name, value in env.items():
+        if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+            hint = f"letters, digits and _, no digit first, at most {LONGEST_NAME}"
+            raise _refused(f"{name[:80]!r} is no name of a variable", hint, "$.env_vars")
+        _check_text(value, f"$.env_vars.{name}")
+
+
+def _check_text(text: str, path: str) -> None:
+    if "\0" in text:
+        raise _refused("a NUL byte, which no argument, folder or variable can hold", "leave it out", path)
+
+
+def _refused(message: str, hint: str, path: str) -> InvalidParams:
+    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
 
 
 def check_length(command: CommandLine, env: dict[str, str], most: int) -> None:
@@ -53,19 +71,13 @@ def check_length(command: CommandLine, env: dict[str, str], most: int) -> None:
     for name, value in env.items():
         total += _length(f"{name}={value}", f"$.env_vars.{name}")
     if total > most:
-        raise InvalidParams(
-            f"the arguments and the environment have {total} bytes, the system takes {most} - at `$.payload.argv`",
-            "put them into a file, or send them as stdin",
-            path="$.payload.argv",
-        )
+        size = f"the arguments and the environment have {total} bytes, the system takes {most}"
+        raise _refused(size, "put them into a file, or send them as stdin", "$.payload.argv")
 
 
 def _length(text: str, path: str) -> int:
     size = len(text.encode("utf-8", "surrogateescape")) + 1
     if size > LONGEST_STRING:
-        raise InvalidParams(
-            f"{size} bytes in one string, the system takes {LONGEST_STRING} - at `{path}`",
-            "put it into a file, or send it as stdin",
-            path=path,
-        )
+        long = f"{size} bytes in one string, the system takes {LONGEST_STRING}"
+        raise _refused(long, "put it into a file, or send it as stdin", path)
     return size + POINTER_BYTES

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NotSupported
-from semantica_daemon.model.command import EnvVars
 
 MAX_PAYLOAD_BYTES = 10_000_000
 FAR_FUTURE = 10**15
@@ -53,7 +52,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     max_wait_ms: Ms | None = None
     priority: Priority = 0
     execution_mode: Mode | None = None
-    env_vars: EnvVars | None = None
+    env_vars: dict[str, str] | None = None
     schedule: Schedule = IMMEDIATE
     stop_when_lost: bool = False
     max_attempts: Count = 0

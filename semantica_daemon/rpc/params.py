@@ -55,7 +55,7 @@ class LogsParams(OneJob, frozen=True):
 
     run: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     run_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-    offset: Sequence = 0
+    offset: Annotated[int, Meta(ge=0, le=2**62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1_048_576)] = 262_144
     timeout_ms: Wait = 0
 

@@ -43,6 +43,7 @@ class Admitted(Struct, frozen=True, gc=False):
     spec_hash: str | None
     env: str | None = None
     secrets: dict[str, str] | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Decided(Struct, frozen=True, gc=False):

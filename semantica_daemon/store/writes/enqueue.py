@@ -69,7 +69,7 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
     if decided.existing is not None:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
-    start = _start(tx, job.spec, decided.plan)
+    start = _start(tx, job, decided.plan)
     busy = decided.lane_busy(job.spec.job_type)
     when = {
         state.SUPERSEDED: "never: a newer generation of its lane is already known",
@@ -80,10 +80,10 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
     return Forecast(planned.supersede, planned.interrupt, None, start.state, when[start.state], start.warnings)
 
 
-def _start(tx: Tx, spec: JobSpec, planned: Plan) -> Start:
-    schedule = spec.schedule
+def _start(tx: Tx, job: Admitted, planned: Plan) -> Start:
+    spec, schedule = job.spec, job.spec.schedule
     at = schedule.scheduled_at if schedule.delay_ms is None else tx.now + schedule.delay_ms
-    warnings = []
+    warnings = [*job.warnings]
     if schedule.type == "AT" and at is not None and at <= tx.now:
         warnings.append("scheduled_at is in the past: it runs now")
     if spec.deadline is not None and spec.deadline <= tx.now:
@@ -98,7 +98,7 @@ def _start(tx: Tx, spec: JobSpec, planned: Plan) -> Start:
 def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     spec, planned = job.spec, decided.plan
     job_id = tx.ids.job()
-    start = _start(tx, spec, planned)
+    start = _start(tx, job, planned)
     _make_way(tx, job_id, planned, decided.live)
     if decided.in_lane and not planned.stale:
         _keep_lane(tx, spec, job_id, planned)
