@@ -129,6 +129,7 @@ class Daemon:
         self._dispatcher.stop_all()
         await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._shop.grace_ms + MARGIN_MS)
         await self._shop.keepers.close()  # which ends what is left, before it is written that it has ended
+        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, MARGIN_MS, True)
         left = self._dispatcher.left()
         for attempt in left:
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)

@@ -5,17 +5,33 @@ import os
 import sys
 from importlib import import_module
 
+from semantica_daemon.client.codes import (
+    DATA,
+    INTERNAL,
+    INTERRUPTED,
+    NO_DAEMON,
+    NOBODY_READS,
+    PERMISSION,
+    TEMPORARY,
+    USAGE,
+)
 from semantica_daemon.client.commands import COMMANDS, EXIT_CODES, OVERVIEW
 from semantica_daemon.client.connection import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.shapes import Any
 from semantica_daemon.client.terminal import Failed, Terminal, complain, unwritable
 
-USAGE, DATA, NO_DAEMON, INTERNAL, TEMPORARY, PERMISSION = 64, 65, 69, 70, 75, 77
-INTERRUPTED = 130
-NOBODY_READS = 141  # as if SIGPIPE had ended it: without a word
 FIRST = {"--json", "-q", "--quiet", "--no-autostart"}
 # By the number of a refusal; one that can be tried again is TEMPORARY whatever its number.
-CODE_OF = {-32603: INTERNAL, -32800: TEMPORARY, 4001: DATA, 4002: DATA, 4003: TEMPORARY, 5001: INTERNAL, 5002: INTERNAL}
+CODE_OF = {
+    -32600: DATA,
+    -32603: INTERNAL,
+    -32800: TEMPORARY,
+    4001: DATA,
+    4002: DATA,
+    4003: TEMPORARY,
+    5001: INTERNAL,
+    5002: INTERNAL,
+}
 
 
 def main() -> None:
@@ -64,7 +80,7 @@ def ended(words: list[str]) -> int:
         if os.environ.get("SEMANTICA_DEBUG"):
             raise
         complain(f"{type(error).__name__}: {error}", "an error inside Semantica; SEMANTICA_DEBUG=1 shows where")
-        raise SystemExit(INTERNAL) from None
+        return INTERNAL
 
 
 def dispatch(words: list[str]) -> int:
@@ -108,8 +124,8 @@ def quickly(rest: list[str]) -> int | None:
     """`semantica rpc METHOD [JSON]` without argparse; None when there is more to understand."""
     if not 1 <= len(rest) <= 2 or any(word.startswith("-") and word != "-" for word in rest):
         return None
-    admin: Any = import_module("semantica_daemon.client.calling")
-    return int(admin.call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None))
+    calling: Any = import_module("semantica_daemon.client.calling")
+    return int(calling.call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None))
 
 
 def unknown(name: str) -> Failed:

@@ -5,7 +5,7 @@ from semantica_daemon.client.parser import Command, Namespace
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Terminal
 
-USAGE = "[options] [--] COMMAND [ARGUMENT …]\n       semantica {} [options] --type TYPE [--payload JSON]"
+LINE = "[options] [--] COMMAND [ARGUMENT …]\n       semantica {} [options] --type TYPE [--payload JSON]"
 
 
 def add(arguments: Namespace, terminal: Terminal) -> int:
@@ -72,7 +72,7 @@ ADD = Command(
   semantica add --newest-wins a.py -- lint a.py      save ten times: one run, of the newest
   semantica add --type INDEX_FILE --payload '{"path": "a.py"}'
   id=$(semantica add -q -- make) && semantica wait $id""",
-    USAGE.format("add"),
+    LINE.format("add"),
 )
 PLAN = Command(
     "What `semantica add` would do with the same words. Nothing is stored.",
@@ -80,5 +80,5 @@ PLAN = Command(
     spec.options,
     """
   semantica plan --newest-wins a.py --on-running cancel -- lint a.py""",
-    USAGE.format("plan"),
+    LINE.format("plan"),
 )

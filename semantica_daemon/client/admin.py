@@ -4,13 +4,13 @@ import os
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.client import calling, draw, holding, words
+from semantica_daemon.client.codes import NO_DAEMON, TIMED_OUT, USAGE
 from semantica_daemon.client.connection import Client, NoDaemon
-from semantica_daemon.client.parser import USAGE, Command, Namespace, Parser, of
+from semantica_daemon.client.parser import Command, Namespace, Parser, of
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal
 from semantica_daemon.places import shown
 
-NO_DAEMON, TIMED_OUT = 69, 124
 STILL_MS = 10_000
 
 

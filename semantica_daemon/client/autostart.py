@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import places
+from semantica_daemon.client.codes import CONFIGURATION, NO_DAEMON, PERMISSION, TEMPORARY
 from semantica_daemon.places import Places
 
-UNAVAILABLE, INTERNAL, TEMPORARY, PERMISSION, CONFIGURATION = 69, 70, 75, 77, 78
 TAKEN_WITHIN_S = 5.0
 LOOK_EVERY_S = 0.02
 
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 class NoDaemon(Exception):
     """There is none, and none could be started: `message` says why and what to do, `exit_code` is of sysexits."""
 
-    def __init__(self, message: str, exit_code: int = UNAVAILABLE) -> None:
+    def __init__(self, message: str, exit_code: int = NO_DAEMON) -> None:
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code

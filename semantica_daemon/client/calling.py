@@ -3,10 +3,9 @@
 import json
 import sys
 
+from semantica_daemon.client.codes import DATA
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal
-
-DATA = 65
 
 
 def call(terminal: Terminal, method: str, text: str | None) -> int:

@@ -17,6 +17,7 @@ from semantica_daemon.client.shapes import Any, Json
 from semantica_daemon.client.surroundings import variables
 
 CHUNK = 262_144
+LARGEST_CALL = 16 * 1024 * 1024
 # How long a daemon may think, beyond what the call itself asks it to wait: longer means that it hangs.
 PATIENCE_S = 60.0
 USUAL_WAIT_MS = 8000
@@ -140,9 +141,15 @@ class Client:
     # The wire
 
     def _send(self, message: Json) -> None:
+        line = _encoded(message) + b"\n"
+        if len(line) > LARGEST_CALL:
+            hint = "put what is long into a file and name the file"
+            raise CallRefused(
+                -32600, f"the call has {len(line)} bytes, the daemon takes {LARGEST_CALL}", {"hint": hint}
+            )
         self._socket.settimeout(PATIENCE_S)
         try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n", NO_SIGNAL)
+            self._socket.sendall(line, NO_SIGNAL)
         except OSError as error:
             raise ConnectionLost(f"the daemon does not take the call: {error}") from None
 
@@ -205,6 +212,14 @@ class Subscription:
         except ConnectionLost:
             return
         self._client.forget(self._name)
+
+
+def _encoded(message: Json) -> bytes:
+    """As short as it gets; what is no UTF-8 has to be written the long way."""
+    try:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(message).encode()
 
 
 def _result(message: Json) -> Any:

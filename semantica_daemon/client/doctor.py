@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.client import holding, words
+from semantica_daemon.client.codes import NO_DAEMON
 from semantica_daemon.client.connection import CallRefused, Client, ConnectionLost, NoDaemon
 from semantica_daemon.client.parser import Command, Namespace, Parser
 from semantica_daemon.client.shapes import Json
@@ -19,7 +20,6 @@ OK, WARN, FAIL = "ok", "warn", "FAIL"
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE = 200_000_000
 CANARY_S = 15
-NO_DAEMON = 69
 
 Finding = tuple[str, str, str, str]  # verdict, what was looked at, what was seen, what to do
 

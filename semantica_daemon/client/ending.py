@@ -3,8 +3,9 @@
 import time
 
 from semantica_daemon.client import ids, outcome, words
+from semantica_daemon.client.codes import TIMED_OUT, USAGE
 from semantica_daemon.client.connection import LONG_WAIT_MS, Client
-from semantica_daemon.client.parser import USAGE, Command, Namespace, Parser, of
+from semantica_daemon.client.parser import Command, Namespace, Parser, of
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal
 
@@ -38,7 +39,7 @@ def _told(waited: Json, terminal: Terminal) -> int:
     job = waited["job"]
     if not waited["finished"]:
         terminal.chat(f"job {ids.short(job['job_id'])} is still {job['state']}")
-        return outcome.TIMED_OUT
+        return TIMED_OUT
     if job["state"] != "DONE":
         terminal.chat(outcome.sentence(job, job["job_id"], job["superseded_by"]))
     return outcome.code(job)

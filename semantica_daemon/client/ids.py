@@ -2,13 +2,13 @@
 
 import os
 
+from semantica_daemon.client.codes import DATA
 from semantica_daemon.client.connection import Client
 from semantica_daemon.client.terminal import Failed
 from semantica_daemon.places import Places
 
 LAST = "@last"
 HEX = frozenset("0123456789abcdefABCDEF-")
-USAGE, DATA = 64, 65
 
 
 def check(text: str) -> str:
@@ -42,6 +42,8 @@ def recall(where: Places) -> str | None:
 
 def remember(where: Places, job_id: str) -> None:
     """At once or not at all; a folder that cannot be written to costs @last and nothing else."""
+    if "SEMANTICA_RUN_ID" in os.environ:  # a job's jobs are not what its user handed in last
+        return
     path = _file(where)
     beside = f"{path}.{os.getpid()}"
     try:

@@ -2,10 +2,10 @@
 
 from errno import ENOENT
 
+from semantica_daemon.client.codes import NOT_FOUND, NOT_RUN, TIMED_OUT, WITHOUT_CODE
 from semantica_daemon.client.ids import short
 from semantica_daemon.client.shapes import Json
 
-NOT_FOUND, NOT_RUN, TIMED_OUT, WITHOUT_CODE = 127, 126, 124, 1
 SENTENCES = {
     "CANCELLED": "was cancelled",
     "SUPERSEDED": "was superseded by a newer one",
@@ -28,7 +28,7 @@ def code(job: Json) -> int:
     if kind == "E_SIGNAL" and isinstance(details.get("signal"), int):
         return 128 + int(details["signal"])
     if kind == "E_SPAWN":
-        return NOT_FOUND if details.get("errno") == ENOENT else NOT_RUN
+        return NOT_FOUND if (details.get("of"), details.get("errno")) == ("command", ENOENT) else NOT_RUN
     return int(job["exit_code"] or WITHOUT_CODE)
 
 

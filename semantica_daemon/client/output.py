@@ -22,23 +22,40 @@ def replies(
         # One run at a time: an offset means nothing in the log of another.
         run = {} if reply["run_id"] is None else {"run_id": reply["run_id"]}
         place = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms}
-        reply = client.call("job.logs", job_id=job_id, **run, **place)
-        yield reply
+        answer = client.call("job.logs", job_id=job_id, **run, **place)
+        if reply["run_id"] is None and (answer["run"] or 0) > 1:  # it was quicker than we are: from the first on
+            reply = {"run_id": _runs(client, job_id)[0], "next_offset": 0}
+            continue
+        yield (reply := answer)
         wait_ms = LONG_WAIT_MS
-        if reply["eof"] and reply["state"] in ENDS:
+        if reply["eof"] and (following := _next_run(client, job_id, reply)) is None:
             return
-        if reply["eof"] and (following := _next_run(client, job_id, reply["run_id"])) != reply["run_id"]:
+        if reply["eof"]:
             reply = {"run_id": following, "next_offset": 0}
 
 
-def _next_run(client: Client, job_id: str, run_id: str) -> str:
-    """Once the next has begun; the same when the job ends without another."""
+def _runs(client: Client, job_id: str) -> list[str]:
+    return [run["run_id"] for run in client.call("job.get", job_id=job_id)["runs"]]
+
+
+def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
+    """The one that follows, once it has begun; None when the job ends without another."""
+    if reply["run_id"] is None or (reply["state"] in ENDS and _is_last(client, job_id, reply)):
+        return None
     with client.subscribe(job_id=job_id, event_types=NEWS) as news:
         for _ in chain([None], news):
-            newest: Json = client.call("job.logs", job_id=job_id, limit=1)
-            if newest["run_id"] != run_id or newest["state"] in ENDS:
+            job = client.call("job.get", job_id=job_id)
+            runs = [run["run_id"] for run in job["runs"]]
+            later = runs[runs.index(reply["run_id"]) + 1 :] if reply["run_id"] in runs else []
+            if later or job["state"] in ENDS:
                 break
-    return str(newest["run_id"])
+    return later[0] if later else None
+
+
+def _is_last(client: Client, job_id: str, reply: Json) -> bool:
+    """Most jobs have one run, and need no further question."""
+    newest = client.call("job.logs", job_id=job_id, limit=1) if reply["state"] != "DONE" or reply["run"] != 1 else reply
+    return bool(newest["run_id"] == reply["run_id"])
 
 
 def of_run(client: Client, job_id: str, run: Json, wait_ms: int) -> Iterator[Json]:

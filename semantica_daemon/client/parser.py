@@ -5,10 +5,10 @@ import os
 import re
 from collections.abc import Callable
 
+from semantica_daemon.client.codes import USAGE
 from semantica_daemon.client.shapes import Any
 from semantica_daemon.client.terminal import Failed, Terminal
 
-USAGE = 64
 Namespace = argparse.Namespace
 
 # argparse looks for a translation of each of its words, on the disk, at every start; ours have none.

@@ -1,7 +1,8 @@
 """`semantica queue`: list, pause, resume and set; what is set here is kept and wins over the config file."""
 
 from semantica_daemon.client import draw, words
-from semantica_daemon.client.parser import USAGE, Command, Namespace, Parser, of
+from semantica_daemon.client.codes import USAGE
+from semantica_daemon.client.parser import Command, Namespace, Parser, of
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal
 

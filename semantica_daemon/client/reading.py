@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from semantica_daemon.client import events, ids, outcome, output
+from semantica_daemon.client.codes import USAGE
 from semantica_daemon.client.connection import ENDS, LONG_WAIT_MS, Client
-from semantica_daemon.client.parser import USAGE, Command, Namespace, Parser, of
+from semantica_daemon.client.parser import Command, Namespace, Parser, of
 from semantica_daemon.client.running import CUT, DESCRIPTORS, follow, put
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from semantica_daemon.client import ids, outcome, output, spec, why
 from semantica_daemon.client.adding import tell
+from semantica_daemon.client.codes import INTERRUPTED, NO_DAEMON, SIGNALLED
 from semantica_daemon.client.connection import ENDS, Client, ConnectionLost
 from semantica_daemon.client.parser import Command, Namespace
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.terminal import Failed, Terminal, unwritable
 
-NO_DAEMON, INTERRUPTED = 69, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SOON_MS = 500
 CUT = "the log was cut: the job wrote more than is kept"
@@ -27,6 +27,7 @@ class Leaving:
     """From here on Ctrl-C, SIGTERM and SIGHUP mean to leave: at once, or as soon as the job is known (`release`)."""
 
     def __init__(self) -> None:
+        self.code = INTERRUPTED
         self._held = True
         self._wanted = False
         for number in SIGNALS:
@@ -40,6 +41,7 @@ class Leaving:
 
     def _arrived(self, number: int, frame: object) -> None:
         again, self._wanted = self._wanted, True
+        self.code = SIGNALLED + number
         if again or not self._held:
             self._leave()
 
@@ -63,7 +65,8 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
             tell(terminal, ack)
             return _followed(client, terminal, job_id, not arguments.command)
         except Detached:
-            return _left(terminal, job_id)
+            _say_left(terminal, job_id)
+            return leaving.code
         except ConnectionLost as lost:
             if not job_id:
                 raise
@@ -71,15 +74,14 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
             raise Failed(f"{lost}; what becomes of job {ids.short(job_id)} is not known", NO_DAEMON, hint) from None
 
 
-def _left(terminal: Terminal, job_id: str) -> int:
+def _say_left(terminal: Terminal, job_id: str) -> None:
     if not job_id:
         terminal.chat("left before the daemon has answered; `semantica list` shows whether it took the job")
-        return INTERRUPTED
+        return
     name = ids.short(job_id)
     terminal.chat(
         f"job {name} goes on; come back with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
     )
-    return INTERRUPTED
 
 
 def _followed(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:

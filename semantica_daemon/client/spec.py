@@ -6,12 +6,12 @@ import sys
 
 from semantica_daemon.client import words
 from semantica_daemon.client.calling import document
-from semantica_daemon.client.parser import USAGE, Namespace, Parser, of
+from semantica_daemon.client.codes import DATA, USAGE
+from semantica_daemon.client.parser import Namespace, Parser, of
 from semantica_daemon.client.shapes import Json
 from semantica_daemon.client.surroundings import is_text, may_go, variables
 from semantica_daemon.client.terminal import Failed
 
-DATA = 65
 LARGEST_STDIN = 10_000_000
 LONGEST_TYPE = 128
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
@@ -170,9 +170,9 @@ def _command(arguments: Namespace) -> Json:
 
 def _folder(given: str | None) -> str:
     try:
-        here = os.getcwd()
+        here = "/" if given and os.path.isabs(given) else os.getcwd()
     except FileNotFoundError:
-        raise Failed("the folder you are in is gone", DATA, "go to another, or give --cwd") from None
+        raise Failed("the folder you are in is gone", DATA, "go to another, or give --cwd with a whole path") from None
     folder = os.path.normpath(os.path.join(here, given)) if given else here
     if not os.path.isdir(folder):
         raise Failed(f"--cwd {given}: there is no such folder", DATA)
@@ -180,7 +180,7 @@ def _folder(given: str | None) -> str:
 
 
 def _stdin() -> str:
-    data = sys.stdin.buffer.read(LARGEST_STDIN + 1)
+    data = sys.stdin.buffer.read(LARGEST_STDIN + 1) if sys.stdin is not None else b""
     if len(data) > LARGEST_STDIN:
         raise Failed("stdin has more than 10 MB", DATA, "put it into a file and give the command its name")
     try:

@@ -13,18 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from semantica_daemon import places
-from semantica_daemon.client.autostart import (
-    CONFIGURATION,
-    INTERNAL,
-    LOOK_EVERY_S,
-    PERMISSION,
-    TEMPORARY,
-    Nobody,
-    NoDaemon,
-    Say,
-    again,
-    connect,
-)
+from semantica_daemon.client.autostart import LOOK_EVERY_S, Nobody, NoDaemon, Say, again, connect
+from semantica_daemon.client.codes import CONFIGURATION, INTERNAL, PERMISSION, TEMPORARY
 from semantica_daemon.places import Places
 
 READY_WITHIN_S = 30.0
@@ -34,7 +24,7 @@ MARGIN_S = 3.0
 TRY_EVERY_S = 0.3
 QUIET_FOR_S = 2.0
 # All that a daemon gets from its first caller: what else there is would be seen by the jobs of all others.
-KEPT = "HOME USER LOGNAME SHELL TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SEMANTICA_FAILPOINT"
+KEPT = "HOME USER LOGNAME SHELL XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SEMANTICA_FAILPOINT"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 READY = "ready"
 # Daemons of this process: polled now and then, lest one that has left stays in the table of processes.

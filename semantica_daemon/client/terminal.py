@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from semantica_daemon import places
 from semantica_daemon.client import words
+from semantica_daemon.client.codes import INTERNAL
 from semantica_daemon.client.connection import Client
 from semantica_daemon.client.shapes import Any
-
-INTERNAL = 70
 
 
 class Failed(Exception):

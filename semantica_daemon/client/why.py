@@ -16,10 +16,12 @@ def waits(client: Client, job_id: str) -> str | None:
         return _scheduled(job)
     if job["state"] != "QUEUED":
         return None
-    queue = next((one for one in client.call("queue.list")["queues"] if one["queue"] == job["queue"]), None)
+    queues = client.call("queue.list")["queues"]
+    queue = next((one for one in queues if one["queue"] == job["queue"]), None)
     if queue is not None and queue["paused"]:
         until = f" until {words.moment(queue['resume_at'])}" if queue["resume_at"] else ""
-        return f"queue {job['queue']} is paused{until} (`semantica queue resume {job['queue']}`)"
+        name = "" if all(one["paused"] for one in queues) else f" {job['queue']}"
+        return f"queue {job['queue']} is paused{until} (`semantica queue resume{name}`)"
     return _lane(client, job) or _ahead(client, job, queue)
 
 

@@ -4,6 +4,7 @@ A claim that cannot be started within 30 s (no process or descriptor to be had) 
 """
 
 import asyncio
+import re
 import signal
 from contextlib import suppress
 from secrets import token_hex
@@ -30,6 +31,7 @@ ASK_AGAIN_MS = 1000
 ALIVE_WITHIN_MS = 5000
 NOTHING_WRITTEN = -1
 UMASK = 0o022
+TRACE = re.compile("[0-9a-f]{32}")
 LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
     interrupted=True,
@@ -121,7 +123,8 @@ class Child:
         try:
             self._keeper = await self._shop.keepers.get()
         except OSError as error:
-            return {"op": "refused", "again": True, "errno": error.errno, "message": f"no keeper: {error}"}
+            refused = {"op": "refused", "again": True, "errno": error.errno, "of": "keeper"}
+            return {**refused, "message": f"no keeper: {error}"}
         if self._attempt.stopping:
             return None
         self._answer = asyncio.get_running_loop().create_future()
@@ -202,13 +205,13 @@ class Child:
             "SEMANTICA_OUTPUT": files.output,
             "SEMANTICA_RESULT": files.result,
         }
-        if claim.trace_id and len(claim.trace_id) == 32:
+        if claim.trace_id and TRACE.fullmatch(claim.trace_id):
             env["TRACEPARENT"] = f"00-{claim.trace_id}-{token_hex(8)}-01"
         return env
 
 
 def _order(attempt: Attempt, command: CommandLine, env: dict[str, str], files: Files) -> dict[str, Any]:
-    """The fields of `keeper.run.Order`."""
+    """The fields of `keeper.order.Order`."""
     return {
         "run": attempt.claim.run.run_id,
         "argv": command.argv,
@@ -236,10 +239,11 @@ def _outcome(told: Told, found: Result) -> Outcome:
 
 
 def _not_started(told: Told) -> Outcome:
+    details = {"errno": told["errno"], "of": told["of"]}
     if told["again"]:
         message = f"it could not be started within {START_WITHIN_MS // 1000} s: {told['message']}"
-        return Outcome(error=Error("E_SPAWN", "infra", message, {"errno": told["errno"]}), unstarted=True)
-    return Outcome(error=Error("E_SPAWN", "permanent", told["message"], {"errno": told["errno"]}))
+        return Outcome(error=Error("E_SPAWN", "infra", message, details), unstarted=True)
+    return Outcome(error=Error("E_SPAWN", "permanent", told["message"], details))
 
 
 def _secret_lost(names: list[str]) -> Outcome:

@@ -11,13 +11,11 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
-from semantica_daemon.model.outcome import Class, Error, Outcome
+from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Class, Error, Outcome
 from semantica_daemon.store.writes.report import Line
 
-LARGEST_RESULT = 10_000_000
 LONGEST_MESSAGE = 2000
 LONGEST_TRACE = 16_000
-CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
 
 
 class InProcess:

@@ -55,7 +55,7 @@ class Keeper(asyncio.Protocol):
             self._tell(order["run"], LOST)
 
     def end(self, run_id: str, number: int) -> None:
-        self._say(op="end", run=run_id, number=number)
+        self._say(op="end", run=run_id, signal=number)
 
     def forget(self, run_id: str) -> None:
         self._listeners.pop(run_id, None)
@@ -84,6 +84,8 @@ class Keeper(asyncio.Protocol):
             self._tell(told["run"], told)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._listeners:
+            log.error("keeper_lost", pid=self._process.pid, runs=len(self._listeners))
         for run_id in list(self._listeners):
             self._tell(run_id, LOST)
         forks.forget(self._control)
@@ -129,8 +131,11 @@ class Keepers:
         for keeper in self._keepers:
             keeper.close()
         while self._processes:
-            with suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(self._processes.pop().wait, CLOSE_WITHIN_S)
+            process = self._processes.pop()
+            try:
+                await asyncio.to_thread(process.wait, CLOSE_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     async def _start(self) -> Keeper:
         try:

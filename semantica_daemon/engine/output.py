@@ -74,7 +74,7 @@ class Output:
                 if chunk.chunk or chunk.eof or left <= 0:
                     return chunk
                 if run.status == "RUNNING" and run.run_id is not None:
-                    self._watch(run.run_id, seen)
+                    self._watch(run.run_id, max(seen, asked.offset))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await wake.wait()

@@ -8,10 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.model.outcome import Class
-
-LARGEST = 10_000_000
-CLASSES: tuple[Class, ...] = ("transient", "permanent", "infra")
+from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Class
 
 
 class Files(Struct, frozen=True):
@@ -61,9 +58,9 @@ def _bytes(path: str) -> bytes:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(0, "it is no regular file")
-        if found.st_size > LARGEST:
-            raise OSError(0, f"it has {found.st_size} bytes; at most {LARGEST} are kept")
-        return os.read(handle, LARGEST)
+        if found.st_size > LARGEST_RESULT:
+            raise OSError(0, f"it has {found.st_size} bytes; at most {LARGEST_RESULT} are kept")
+        return os.read(handle, LARGEST_RESULT)
     finally:
         os.close(handle)
 
@@ -71,4 +68,4 @@ def _bytes(path: str) -> bytes:
 def _class_of(value: Any) -> Class | None:
     """A run that fails may say of which kind that is: {"failure_class": "permanent"}."""
     given = value.get("failure_class") if isinstance(value, dict) else None
-    return given if given in CLASSES else None
+    return CLASSES.get(given) if isinstance(given, str) else None

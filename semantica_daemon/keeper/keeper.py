@@ -22,13 +22,13 @@ from semantica_daemon.keeper.numbers import Numbers
 from semantica_daemon.keeper.order import NotStarted, Order
 from semantica_daemon.keeper.processes import Process
 from semantica_daemon.keeper.run import Run
-from semantica_daemon.keeper.spawn import reason
 from semantica_daemon.keeper.workspaces import Workspaces
 
 CONTROL = 0  # the socket to the daemon, as stdin
 PR_SET_CHILD_SUBREAPER = 36
 LAST_WORDS_S = 10
 MOST_NAMED = 10
+MOST_LOOKS = 100
 
 
 class Keeper:
@@ -84,9 +84,10 @@ class Keeper:
 
     def _orders(self) -> None:
         orders = self._control.orders()
-        if orders is None:
+        if orders is None:  # not closed: another file would get its number
             self._alone = True
-            self._close(CONTROL)
+            del self._ready[CONTROL]
+            self._poll.unregister(CONTROL)
         for order in orders or ():
             getattr(self, "_do_" + order.pop("op"))(**order)
 
@@ -97,10 +98,9 @@ class Keeper:
             self._workspaces.take(asked.workspace)
             self._numbers.bear(number)
             run = Run(asked, number, self._open_files)
-        except (NotStarted, OSError) as error:
-            refused = error if isinstance(error, NotStarted) else reason(asked, error)
+        except NotStarted as refused:
             self._workspaces.give_back(asked.workspace)
-            told = {"message": refused.message, "errno": refused.number, "again": refused.again}
+            told = {"message": refused.message, "errno": refused.errno, "again": refused.again, "of": refused.of}
             self._control.say({"op": "refused", "run": asked.run, **told})
             return
         finally:
@@ -111,9 +111,9 @@ class Keeper:
         identity = {"pid": run.pid, "started_at": run.started_at}
         self._control.say({"op": "started", "run": asked.run, **identity}, now=False)
 
-    def _do_end(self, run: str, number: int) -> None:
+    def _do_end(self, run: str, signal: int) -> None:
         if run in self._runs:
-            self._end(self._runs[run], number)
+            self._end(self._runs[run], signal)
 
     def _do_watch(self, run: str, beyond: int) -> None:
         """Told once, as soon as the log is longer than that."""
@@ -142,6 +142,7 @@ class Keeper:
             self._settle(run)
 
     def _bury(self) -> None:
+        """All of them: nobody else in this process waits for a child (there is no Popen here to be robbed)."""
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] in self._mains:
@@ -188,45 +189,48 @@ class Keeper:
         self._grown(run)
         self._control.say({"op": "left", "run": run.order.run, "names": names})
 
-    def _end(self, run: Run, number: int) -> None:
+    def _end(self, run: Run, sent: int) -> None:
         """To all of it at once."""
-        if run.ending not in (number, signal.SIGKILL):
-            run.ending = number
+        if run.ending not in (sent, signal.SIGKILL):
+            run.ending = sent
             run.signalled.clear()
         members = self._left(run)
         if run.status is None:
-            for sent in (number, signal.SIGCONT):
+            for each in (sent, signal.SIGCONT):
                 with suppress(OSError):
-                    os.killpg(run.pid, sent)
+                    os.killpg(run.pid, each)
             others = map(processes.look, processes.descendants([run.pid]))
             members += [process for process in others if process is not None and process.group != run.pid]
         _send(run, members)
 
     def _left(self, run: Run) -> list[Process]:
         """What belongs to it and has lost its parents: children of ours by now, and all that came from them."""
-        mine = []
+        mine, known = [], []
         for process in self._orphans():
             mark = processes.run_of(process.pid)
             number = self._numbers.of(process.pid) if mark is None else 0
+            known += [mark, number]
             owner = family.run_of(process, mark, number, self._runs.values(), self._kept)
             # A process that is dying has no environment any more: whoever was sent the signal is still the run's.
             if owner == run.order.run or (process.pid, process.started_at) in run.signalled:
                 mine.append(process)
             elif owner == family.NOBODY:
                 processes.send(process, signal.SIGKILL)
+        self._kept = {
+            name: number for name, number in self._kept.items() if name in known or (number and number in known)
+        }
         below = map(processes.look, processes.descendants([process.pid for process in mine]))
         return mine + [process for process in below if process is not None]
 
     def _orphans(self) -> list[Process]:
         """Whoever ends while we look may have left us its own children: then we look again."""
-        while True:
+        for _ in range(MOST_LOOKS):
             orphans = [pid for pid in self._children() if pid not in self._mains]
             found = [process for pid in orphans if (process := processes.look(pid)) is not None]
             if len(found) == len(orphans):
-                return found
+                break
             self._bury()
-            if all(pid in self._children() for pid in orphans):  # its first thread has ended, and others have not
-                return [process for pid in orphans if (process := processes.look(pid, dead=True)) is not None]
+        return found
 
     def _children(self) -> list[int]:
         """Asked at every end of a run, so the list stays open."""

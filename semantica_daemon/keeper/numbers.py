@@ -22,7 +22,9 @@ class Numbers:
         if self._whole < LEAST_LIMIT or len(taken) >= MOST:
             return 0
         self._last = self._last % MOST + 1
-        return self._last if self._last not in taken else self.next(taken)
+        while self._last in taken:
+            self._last = self._last % MOST + 1
+        return self._last
 
     def bear(self, number: int) -> None:
         """What is started from now on does; 0 is nobody's."""

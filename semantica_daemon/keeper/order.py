@@ -21,10 +21,11 @@ class Order(NamedTuple):
 
 
 class NotStarted(Exception):
-    """`again`: asking later may help."""
+    """`of`: whether it is the command, its cwd or its workspace; `again`: asking later may help."""
 
-    def __init__(self, message: str, number: int, again: bool) -> None:
+    def __init__(self, message: str, of: str, errno: int, again: bool) -> None:
         super().__init__(message)
         self.message = message
-        self.number = number
+        self.of = of
+        self.errno = errno
         self.again = again

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 MARK = b"SEMANTICA_RUN_ID="
+THREADS = 17  # of the fields of stat that follow the name
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 HAS_PROC = os.path.exists("/proc/self/stat")
@@ -43,8 +44,8 @@ def boot_id() -> str:
     return "unknown"
 
 
-def look(pid: int, dead: bool = False) -> Process | None:
-    """None when it is gone; a zombie is, unless `dead` ones count too."""
+def look(pid: int) -> Process | None:
+    """None when it is gone; a zombie is, unless only its first thread has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read()
@@ -52,7 +53,7 @@ def look(pid: int, dead: bool = False) -> Process | None:
         return None
     name, _, rest = text.partition(b"(")[2].rpartition(b") ")
     fields = rest.split()
-    if fields[0] in (b"Z", b"X") and not dead:
+    if fields[0] in (b"Z", b"X") and int(fields[THREADS]) <= 1:
         return None
     parent, group, session = (int(field) for field in fields[1:4])
     return Process(pid, parent, group, session, int(fields[19]) * TICK_MS, name.decode("utf-8", "replace"))

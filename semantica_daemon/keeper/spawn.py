@@ -20,7 +20,7 @@ def spawn(order: Order, ends: list[int], open_files: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = os.umask(order.umask)
     try:
-        os.chdir(order.cwd)
+        _enter(order.cwd)
         if max(ends) + ROOM < open_files < soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
         return _spawn(order, [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)])
@@ -28,6 +28,14 @@ def spawn(order: Order, ends: list[int], open_files: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.umask(before)
         os.chdir("/")
+
+
+def _enter(cwd: str) -> None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        message = f"its cwd {cwd} cannot be used: {error.strerror}"
+        raise NotStarted(message, "cwd", error.errno or 0, error.errno in PASSING) from error
 
 
 def _spawn(order: Order, actions: list[tuple[int, int, int]]) -> int:
@@ -59,17 +67,15 @@ def _candidates(order: Order) -> Iterator[str]:
 def reason(order: Order, error: OSError | ValueError) -> NotStarted:
     """In plain words: what could not be found or run, and what to do."""
     number = getattr(error, "errno", None) or errno.EINVAL
-    if getattr(error, "filename", None) == order.cwd:
-        return NotStarted(f"its cwd {order.cwd} cannot be used: {os.strerror(number)}", number, number in PASSING)
     if number in PASSING:
-        return NotStarted(str(error), number, True)
-    return NotStarted(f"{order.argv[0]} {_why(order, number)}", number, False)
+        return NotStarted(str(error), "command", number, True)
+    return NotStarted(f"{order.argv[0]} {_why(order, number)}", "command", number, False)
 
 
 def _why(order: Order, number: int) -> str:
     found = os.path.join(order.cwd, order.argv[0])
     if number == errno.ENOENT and "/" not in order.argv[0]:
-        return f"was not found on the job's PATH ({order.env.get('PATH', os.defpath)})"
+        return "was not found on the job's PATH"
     if number == errno.ENOENT and os.path.exists(found):
         return "cannot be run: the interpreter that its #! line names does not exist"
     if os.path.isdir(found):

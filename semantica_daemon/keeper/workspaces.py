@@ -5,17 +5,20 @@ import os
 import stat
 from contextlib import suppress
 
-SPARE = ".spare-"
+from semantica_daemon.keeper.order import NotStarted
+
+SPARE = ".spare"
 OUTPUT = "output"
 PRIVATE = stat.S_IFDIR | 0o700
 
 
 class Workspaces:
     def __init__(self, root: str) -> None:
-        os.makedirs(root, 0o700, exist_ok=True)
-        self._root = root
-        self._spare = [entry.path for entry in os.scandir(root) if entry.name.startswith(SPARE)]
+        self._folder = f"{root}/{SPARE}"
+        self._spare: list[str] = []
         self._made = 0
+        with suppress(FileNotFoundError):
+            self._spare += [entry.path for entry in os.scandir(self._folder)]
 
     def take(self, path: str) -> None:
         """A job that has run before has one already."""
@@ -23,9 +26,12 @@ class Workspaces:
             with suppress(OSError):
                 os.rename(self._spare.pop(), path)
                 return
-        for folder in (path, f"{path}/{OUTPUT}"):
-            with suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+        try:
+            for folder in (self._folder, path, f"{path}/{OUTPUT}"):
+                _make(folder)
+        except OSError as error:
+            message = f"its folder {path} cannot be made: {error.strerror}"
+            raise NotStarted(message, "workspace", error.errno or 0, again=True) from error
 
     def give_back(self, path: str) -> None:
         """If there is nothing in it."""
@@ -34,7 +40,7 @@ class Workspaces:
                 return
             if any(os.lstat(folder).st_mode != PRIVATE for folder in (path, f"{path}/{OUTPUT}")):
                 return
-            spare = f"{self._root}/{SPARE}{os.getpid()}-{self._made}"
+            spare = f"{self._folder}/{os.getpid()}-{self._made}"
             os.rename(path, spare)
             self._made += 1
             self._spare.append(spare)
@@ -44,3 +50,13 @@ class Workspaces:
             with suppress(OSError):
                 os.rmdir(f"{spare}/{OUTPUT}")
                 os.rmdir(spare)
+
+
+def _make(folder: str) -> None:
+    """Nobody else may look into it, nor into what is above it if that is new."""
+    with suppress(FileExistsError):
+        try:
+            os.mkdir(folder, 0o700)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+            os.mkdir(folder, 0o700)

@@ -5,6 +5,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Class = Literal["transient", "permanent", "infra"]
+CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
+LARGEST_RESULT = 10_000_000  # bytes of JSON
 Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown"]
 
 
@@ -35,7 +37,7 @@ CRASHED = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the daemon ended while this run was under way"), interrupted=True
 )
 ESCAPED = Outcome(
-    error=Error("E_ENGINE_CRASH", "permanent", "the daemon ended while this run was under way, and it cannot be ended")
+    error=Error("E_ENGINE_CRASH", "permanent", "the daemon or its keeper ended, and this run could not be ended")
 )
 SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True

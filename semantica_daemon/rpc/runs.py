@@ -4,12 +4,12 @@ import msgspec
 
 from semantica_daemon.errors import InvalidParams, RunOver
 from semantica_daemon.model.nesting import MOST, too_deep
+from semantica_daemon.model.outcome import LARGEST_RESULT
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.params import RunLog, RunParams, RunProgress, RunResult
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes.report import Line, Progress, Report, Result
 
-LARGEST_RESULT = 10_000_000
 LARGEST_PAYLOAD = 65_536
 
 
