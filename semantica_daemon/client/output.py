@@ -28,10 +28,10 @@ def replies(
             continue
         yield (reply := answer)
         wait_ms = LONG_WAIT_MS
-        if reply["eof"] and (following := _next_run(client, job_id, reply)) is None:
-            return
-        if reply["eof"]:
+        if reply["eof"] and (following := _next_run(client, job_id, reply)) is not None:
             reply = {"run_id": following, "next_offset": 0}
+        elif reply["eof"] and reply["state"] in ENDS:
+            return
 
 
 def _runs(client: Client, job_id: str) -> list[str]:

@@ -177,7 +177,7 @@ def test_a_signal_leaves_the_job_running_and_says_how_to_come_back(
     begun.signal(number)
     told = begun.told()
     name = line("list", "-q", "-n", "1").out[:8]
-    assert (told.code, told.out) == (130, "begun\n")
+    assert (told.code, told.out) == (128 + number, "begun\n")
     assert f"job {name} goes on" in told.err
     assert f"`semantica logs -f {name}`" in told.err
     assert f"`semantica cancel {name}`" in told.err

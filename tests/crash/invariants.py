@@ -9,6 +9,8 @@ STATE_OF_EVENT = """
 CASE event_type WHEN 'job.started' THEN 'RUNNING' WHEN 'job.retrying' THEN 'SCHEDULED' WHEN 'job.requeued' THEN 'QUEUED'
 ELSE upper(substr(event_type, 5)) END
 """
+# RUNNING is told when the process of a command exists; from its claim until then it has no pid.
+STATE_AS_TOLD = "iif(jobs.state = 'RUNNING' AND execution_mode = 'SUBPROCESS' AND pid IS NULL, 'QUEUED', jobs.state)"
 CHANGES = "event_type NOT IN ('job.log', 'job.progress', 'job.unresponsive')"
 
 # Each finds what must not be; the first few of them are shown.
@@ -30,7 +32,7 @@ BROKEN = {
           SELECT job_id, {STATE_OF_EVENT} AS told, max(sequence) FROM job_events
           WHERE job_id IS NOT NULL AND {CHANGES} GROUP BY job_id
         ) AS last ON last.job_id = jobs.id
-        WHERE jobs.state <> last.told""",
+        WHERE {STATE_AS_TOLD} <> last.told""",
     "a job ended more than once": """
         SELECT job_id, count(*) FROM job_events
         WHERE event_type IN ('job.done', 'job.failed', 'job.cancelled', 'job.superseded',
@@ -43,6 +45,23 @@ BROKEN = {
         SELECT jobs.id, run_count, count(job_runs.run_id)
         FROM jobs LEFT JOIN job_runs ON job_runs.job_id = jobs.id
         GROUP BY jobs.id HAVING count(job_runs.run_id) <> run_count""",
+    "the attempts are not the runs that were not given back": """
+        SELECT jobs.id, attempts, count(job_runs.run_id)
+        FROM jobs LEFT JOIN job_runs ON job_runs.job_id = jobs.id AND status <> 'INTERRUPTED'
+        GROUP BY jobs.id HAVING count(job_runs.run_id) <> attempts""",
+    "a process is known by halves": """
+        SELECT job_runs.run_id, execution_mode, job_runs.pid, pid_started_at, boot_id, job_runs.log_path
+        FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id
+        WHERE (job_runs.pid IS NULL) + (pid_started_at IS NULL) + (boot_id IS NULL) + (job_runs.log_path IS NULL)
+          NOT IN (0, 4) OR (execution_mode <> 'SUBPROCESS' AND job_runs.pid IS NOT NULL)""",
+    "a job does not know the process of its run": """
+        SELECT jobs.id, jobs.pid, job_runs.pid FROM jobs JOIN job_runs USING (run_id)
+        WHERE jobs.pid IS NOT job_runs.pid OR jobs.log_path IS NOT job_runs.log_path""",
+    "a start that was not told, or told without one": """
+        SELECT jobs.id, sum(execution_mode = 'IN_PROCESS' OR job_runs.pid IS NOT NULL) AS starts, (
+          SELECT count(*) FROM job_events WHERE job_id = jobs.id AND event_type = 'job.started') AS told
+        FROM jobs JOIN job_runs ON job_runs.job_id = jobs.id
+        GROUP BY jobs.id HAVING starts <> told""",
     "two runs of a job overlap": """
         SELECT one.run_id, other.run_id FROM job_runs AS one JOIN job_runs AS other USING (job_id)
         WHERE one.rowid < other.rowid AND (one.finished_at IS NULL OR one.finished_at > other.started_at)""",
@@ -85,6 +104,11 @@ BROKEN = {
         WHERE event_type = 'job.started' AND state = 'RUNNING'
           AND json_extract(job_events.payload, '$.run_id') = jobs.run_id
           AND sequence < (SELECT max(sequence) FROM job_events WHERE event_type = 'daemon.started')""",
+    "a job that an earlier daemon claimed still waits for its process": """
+        SELECT jobs.id FROM jobs JOIN job_runs USING (run_id)
+        WHERE state = 'RUNNING' AND job_runs.pid IS NULL AND job_runs.started_at < (
+          SELECT timestamp_at FROM job_events WHERE event_type = 'daemon.started' ORDER BY sequence DESC LIMIT 1)
+          AND execution_mode = 'SUBPROCESS'""",
 }
 
 

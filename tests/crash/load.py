@@ -8,8 +8,11 @@ from random import Random
 from typing import Any
 
 from tests.crash.invariants import reading
+from tests.crash.journal import Journal
 from tests.harness import Process
 
+# What a command may be, the everyday ones more often; `tests/crash/command` has them.
+COMMANDS = ["plain", "plain", "write", "fail", "die", "deaf", "fork", "escape", "deaf_escape", "bare_escape", "relay"]
 TERMINAL = {"DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"}
 
 
@@ -62,10 +65,11 @@ class Ledger:
 class Caller(threading.Thread):
     """One client: asks, notes the answers, and when none comes connects again; with a key it asks the same again."""
 
-    def __init__(self, process: Process, ledger: Ledger, name: str, seed: int) -> None:
+    def __init__(self, process: Process, ledger: Ledger, journal: Journal, name: str, seed: int) -> None:
         super().__init__(name=name, daemon=True)
         self._process = process
         self._ledger = ledger
+        self._journal = journal
         self._random = Random(seed)
         self._number = 0
         self._generation = 0
@@ -115,7 +119,8 @@ class Caller(threading.Thread):
     def _maybe_cancel(self, stream: Any) -> None:
         """A job of a queue that has slots of its own, so that it runs by now and takes a while to stop."""
         if self._random.random() < 0.3:
-            spec = {"job_type": "busy", "payload": {"ms": 80}, "queue": "stopped", "max_attempts": 3}
+            spec = self._command() if self._random.random() < 0.3 else self._busy()
+            spec |= {"queue": "stopped", "max_attempts": 3}
             _send(stream, 0, "job.enqueue", spec)
             stream.flush()
             _, ack = _receive(stream)
@@ -128,18 +133,37 @@ class Caller(threading.Thread):
     def _spec(self) -> dict[str, Any]:
         choose = self._random.random
         self._number += 1
-        spec: dict[str, Any] = {"job_type": "semantica.noop", "payload": {"n": self._number}, "backoff_base_ms": 20}
-        if choose() < 0.15:
-            job_type = self._random.choice(("semantica.sleep", "busy"))
-            spec |= {"job_type": job_type, "payload": {"ms": self._random.randrange(60)}}
-        spec["max_attempts"] = self._random.choice((0, 1, 1, 3))
+        if choose() < 0.03:
+            spec = self._command()
+        elif choose() < 0.15:
+            spec = self._busy()
+        else:
+            spec = {"job_type": "semantica.noop", "payload": {"n": self._number}}
+        spec |= {"max_attempts": self._random.choice((0, 1, 1, 3)), "backoff_base_ms": 20}
         if choose() < 0.1:
             spec["on_interrupt"] = "requeue"
         if choose() < 0.5:
             spec["idempotency_key"] = f"{self.name}-{self._number}"
         if choose() < 0.05:
             spec["durable"] = True
-        return spec | self._lane() if choose() < 0.3 else spec
+        return spec | self._lane() if choose() < 0.3 and spec["job_type"] != "command" else spec
+
+    def _busy(self) -> dict[str, Any]:
+        job_type = self._random.choice(("semantica.sleep", "busy"))
+        return {"job_type": job_type, "payload": {"ms": self._random.randrange(60)}}
+
+    def _command(self) -> dict[str, Any]:
+        """Sometimes in a lane that all share, where a newer one may interrupt it."""
+        self._number += 1
+        kind, ms = self._random.choice(COMMANDS), self._random.randrange(150)
+        spec = {"job_type": "command", "queue": "commands", "grace_ms": 40}
+        if self._random.random() < 0.7:
+            return spec | {"payload": self._journal.command(kind, ms, f"{self.name}-{self._number}")}
+        lane = f"lane{self._random.randrange(3)}"
+        on_running = self._random.choice(("finish", "cancel"))
+        return spec | {
+            "payload": self._journal.command(kind, ms, lane), "subject_key": lane, "on_running": on_running
+        }  # fmt: skip
 
     def _lane(self) -> dict[str, Any]:
         """A lane of its own that it numbers, or one that all share and the daemon numbers."""

@@ -1,5 +1,6 @@
 """The daemon killed at each of its named points, once: what was promised before holds after the next start."""
 
+import json
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -8,18 +9,26 @@ from typing import Any
 import pytest
 
 from semantica_daemon import failpoints
-from tests.crash import invariants
+from tests.crash import handlers, invariants, survey
+from tests.crash.journal import Journal
 from tests.harness import Process
 
 # Far enough into the work that some of it is done; a commit is passed a few times at every start.
 PASSAGE = {"before_commit": 12, "after_commit_before_reply": 12, "during_migration": 20, "during_checkpoint": 1}
 
 
-class Work:
-    """Calls with a key each, until the daemon dies; then once more, to a daemon without the failpoint."""
+POINTS = [(name, kind) for name in failpoints.NAMES for kind in ("handler", "command") if name != "during_migration"]
+POINTS.remove(("after_spawn_before_pid_commit", "handler"))
 
-    def __init__(self, home: Path, **spec: Any) -> None:
+
+class Work:
+    """Calls with a key each, until the daemon dies; then once more, to a daemon without the failpoint.
+
+    With a journal they are for commands that write it, else for a handler."""
+
+    def __init__(self, home: Path, journal: Journal | None = None, **spec: Any) -> None:
         self.home = home
+        self.journal = journal
         self.spec = spec
         self.acks: dict[str, dict[str, Any]] = {}
         self.unanswered = ""
@@ -34,6 +43,8 @@ class Work:
 
     def ask(self, process: Process, key: str) -> dict[str, Any]:
         spec = {"job_type": "semantica.noop", "idempotency_key": key, **self.spec}
+        if self.journal is not None:
+            spec |= {"job_type": "command", "payload": self.journal.command("escape", 0, key), "grace_ms": 100}
         found: dict[str, Any] = process.call("job.enqueue", **spec)
         return found
 
@@ -46,13 +57,18 @@ class Work:
             for ack in answers.values():
                 assert process.call("job.wait", job_id=ack["job_id"])["finished"]
             invariants.check(self.home)
+            if self.journal is not None:
+                self.journal.check(self.home, ended=True)
             assert process.stop() == 0
+        survey.check_empty(self.home)
         return answers
 
 
-@pytest.mark.parametrize("name", [name for name in failpoints.NAMES if name != "during_migration"])
-def test_killed_at_each_point_nothing_acknowledged_is_lost_or_doubled(home: Path, name: str) -> None:
-    work = Work(home, durable=name == "during_sync")
+@pytest.mark.parametrize(("name", "kind"), POINTS)
+def test_killed_at_each_point_nothing_acknowledged_is_lost_or_doubled(
+    home: Path, journal: Journal, name: str, kind: str
+) -> None:
+    work = Work(home, journal if kind == "command" else None, durable=name == "during_sync")
     passage = PASSAGE.get(name, 3)
     with Process(home, SEMANTICA_FAILPOINT=f"{name}:kill:{passage}").start() as process:
         work.until_it_dies(process)
@@ -100,6 +116,86 @@ def test_a_run_that_ended_but_was_not_written_is_tried_again_only_if_it_may(home
             (job_id,) = told[0]["payload"]["jobs"]
             job = process.call("job.wait", job_id=job_id)["job"]
         assert (job["state"], job["run_count"]) == (state, attempts)
+
+
+def test_a_claimed_command_that_never_began_is_known_as_interrupted(home: Path, journal: Journal) -> None:
+    """Between the commit of the claim and the order to the keeper: no process, no pid, and no job.started."""
+    once = Work(home, journal, max_attempts=1)
+    with Process(home, SEMANTICA_FAILPOINT="after_claim_before_start:kill:1").start() as process:
+        once.until_it_dies(process)
+    assert journal.begun() == []
+    with Process(home).start() as process:
+        (job,) = process.call("job.list")["items"]
+        assert (job["state"], job["error"]["code"], job["run_count"]) == ("FAILED", "E_ENGINE_CRASH", 1)
+        assert process.call("event.list", event_types=["job.started"])["events"] == []
+        again = Work(home, journal, on_interrupt="requeue").ask(process, "another")
+        assert process.call("job.wait", job_id=again["job_id"])["job"]["state"] == "DONE"
+    assert len(journal.begun()) == 1
+
+
+@pytest.mark.parametrize(("spec", "state", "runs"), [
+    ({"max_attempts": 1}, "FAILED", 1),
+    ({"max_attempts": 2, "backoff_base_ms": 1}, "DONE", 2),
+    ({"max_attempts": 1, "on_interrupt": "requeue"}, "DONE", 2),
+])  # fmt: skip
+def test_a_process_whose_pid_was_never_written_is_gone_before_the_next_run(
+    home: Path, journal: Journal, spec: dict[str, Any], state: str, runs: int
+) -> None:
+    work = Work(home, journal, **spec)
+    with Process(home, SEMANTICA_FAILPOINT="after_spawn_before_pid_commit:kill:1").start() as process:
+        work.until_it_dies(process)
+    assert set(unwritten(home)) == {None}
+    with Process(home).start() as process:
+        job = process.call("job.wait", job_id=work.acks["key-0"]["job_id"])["job"]
+        assert (job["state"], job["run_count"]) == (state, runs)
+        started = process.call("event.list", job_id=job["job_id"], event_types=["job.started"])["events"]
+        assert len(started) == runs - 1, "the first was never told"
+        survey.check(home)
+    journal.check(home, ended=False)
+
+
+def unwritten(home: Path) -> list[Any]:
+    """The pids of what was running."""
+    with invariants.reading(home) as connection:
+        return [row[0] for row in connection.execute("SELECT pid FROM job_runs WHERE status = 'RUNNING'")]
+
+
+def test_it_is_found_by_its_mark_when_the_keeper_is_dead_too(home: Path, journal: Journal) -> None:
+    """The daemon hears nothing more of what it has just ordered: a handler keeps it from listening."""
+    (home / "config.toml").write_text(handlers.CONFIG)
+    with Process(home).start() as process:
+        first = Work(home, journal).ask(process, "so that there is a keeper")
+        assert process.call("job.wait", job_id=first["job_id"])["job"]["state"] == "DONE"
+        spec = {"max_attempts": 2, "backoff_base_ms": 1, "payload": journal.command("escape", 400, "unheard")}
+        jobs = [{"job_type": "command", **spec}, {"job_type": "block", "payload": {"ms": 30_000}}]
+        with process.connect() as connection:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "job.enqueue_many", "params": {"jobs": jobs}}
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            journal.until("begin", processes=2)
+            survey.kill(survey.keepers(home))
+            process.kill()
+    assert unwritten(home) == [None, None]
+    assert survey.processes(home), "orphans, that nobody but init looks after"
+    with Process(home).start() as process:
+        (job,) = process.call("job.list", job_type=["command"], sort="newest", limit=1)["items"]
+        job = process.call("job.wait", job_id=job["job_id"])["job"]
+        assert (job["state"], job["run_count"]) == ("DONE", 2)
+        invariants.check(home)
+        survey.check(home)
+    journal.check(home, ended=True)
+
+
+def test_a_command_that_ended_but_was_not_written_runs_again_only_if_it_may(home: Path, journal: Journal) -> None:
+    for attempts, state in ((1, "FAILED"), (2, "DONE")):
+        folder = home / str(attempts)
+        work = Work(folder, journal, max_attempts=attempts, backoff_base_ms=1)
+        with Process(folder, SEMANTICA_FAILPOINT="after_run_before_finish:kill:1").start() as process:
+            work.until_it_dies(process)
+        assert "end" in [line.word for line in journal.lines()]
+        with Process(folder).start() as process:
+            job = process.call("job.wait", job_id=work.acks["key-0"]["job_id"])["job"]
+        runs = [line for line in journal.lines() if (line.word, line.job_id) == ("begin", job["job_id"])]
+        assert (job["state"], job["run_count"], len(runs)) == (state, attempts, attempts)
 
 
 @pytest.mark.parametrize("passage", [1, 20, 60])

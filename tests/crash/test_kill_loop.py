@@ -1,77 +1,153 @@
-"""kill -9, again and again, under load: nothing acknowledged is lost, nothing runs twice that must not.
+"""kill -9, again and again, under load: nothing promised is lost, nothing runs twice that must not, nothing is left.
 
-SEMANTICA_KILLS says how often (`scripts/soak`), SEMANTICA_SEED repeats a run as far as the machine allows.
+The daemon is killed, or its keeper, or both, or all that is there of it. SEMANTICA_KILLS says how often
+(`scripts/soak`), SEMANTICA_SEED repeats a run as far as the machine allows.
 """
 
 import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
 
-from tests.crash import invariants
+from tests.crash import invariants, survey
+from tests.crash.journal import Journal
 from tests.crash.load import Caller, Ledger
 from tests.engine import deeds
 from tests.harness import Process
 
 KILLS = int(os.environ.get("SEMANTICA_KILLS", "30"))
-SEED = int(os.environ.get("SEMANTICA_SEED", SystemRandom().randrange(2**32)))
-KILLS_A_ROUND = 25
-CLIENTS = 4
-CONFIG = deeds.config(slots=12, more="[queues.default]\nslots = 8\n")
+SEED = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
+KILLS_A_ROUND = 15
+CLIENTS = 3
+CONFIG = deeds.config(slots=12, more="[queues.default]\nslots = 6\n[queues.commands]\nslots = 4\n")
+FILES = {
+    "config.toml",
+    "meta.db",
+    "meta.db-wal",
+    "meta.db-shm",
+    "daemon.lock",
+    "keeper.lock",
+    "workspaces",
+    "stderr.log",
+}
+
+
+def kill_daemon(process: Process) -> None:
+    process.kill()
+
+
+def kill_keeper(process: Process) -> None:
+    """The daemon lives on, and has work to do about it."""
+    survey.kill(survey.keepers(process.home))
+    assert process.call("admin.health")["status"] == "ready"
+    process.kill()
+
+
+def kill_keeper_first(process: Process) -> None:
+    survey.kill(survey.keepers(process.home))
+    process.kill()
+
+
+def kill_keeper_last(process: Process) -> None:
+    keepers = survey.keepers(process.home)
+    process.kill()
+    survey.kill(keepers)
+
+
+def kill_everything(process: Process) -> None:
+    survey.kill([found.pid for found in survey.processes(process.home)] + survey.keepers(process.home))
+    process.kill()
+
+
+# The daemon alone in every second case.
+WAYS: list[Callable[[Process], None]] = [kill_keeper, kill_keeper_first, kill_keeper_last, kill_everything]
+WAYS += [kill_daemon] * len(WAYS)
+
+
+class Round:
+    """A home, its daemon, its load, and what is kept outside of it."""
+
+    def __init__(self, home: Path, journal: Journal, random: Random) -> None:
+        self.home = home
+        self.journal = journal
+        self.random = random
+        self.ledger = Ledger()
+
+    def play(self, kills: int) -> None:
+        (self.home / "config.toml").write_text(CONFIG)
+        with Process(self.home).start() as process:
+            callers = [self._caller(process, f"c{number}") for number in range(CLIENTS)]
+            for caller in callers:
+                caller.start()
+            for _ in range(kills):
+                self._kill_once(process)
+            for caller in callers:
+                caller.stop.set()
+                caller.join(10)
+            assert [caller.failure for caller in callers] == [None] * CLIENTS
+            until_all_has_ended(process)
+            self._check(ended=True)
+            assert survey.processes(self.home) == []
+            assert process.stop() == 0
+        self._check(ended=True)
+        survey.check_empty(self.home)
+        self._check_files()
+
+    def _caller(self, process: Process, name: str) -> Caller:
+        return Caller(process, self.ledger, self.journal, name, self.random.randrange(2**32))
+
+    def _kill_once(self, process: Process) -> None:
+        """Let it work for a moment, kill it, start it again, and look at what it has kept."""
+        time.sleep(self.random.uniform(0.02, 0.4))
+        self.random.choice(WAYS)(process)
+        began = time.monotonic()
+        process.start()
+        assert time.monotonic() - began < 5
+        self._check(ended=False)
+
+    def _check(self, ended: bool) -> None:
+        survey.check(self.home)
+        invariants.check(self.home)
+        self.ledger.check(self.home, ended)
+        self.journal.check(self.home, ended)
+
+    def _check_files(self) -> None:
+        """Nothing but what belongs there; a folder without an owner is spare, and given to the next job."""
+        left = {path.name for path in self.home.iterdir()} - FILES
+        folders = {path.name for path in (self.home / "workspaces").iterdir() if not path.name.startswith(".spare")}
+        with invariants.reading(self.home) as connection:
+            commands = connection.execute("SELECT id FROM jobs WHERE execution_mode = 'SUBPROCESS'").fetchall()
+        assert (left, folders - {row[0] for row in commands}) == (set(), set())
+
+    def told(self) -> str:
+        lines = self.journal.lines()
+        begun = {line.run_id for line in lines if line.word == "begin"}
+        return f"{len(self.ledger.jobs)} jobs, {len(begun)} runs of commands, {len(lines)} lines"
 
 
 @pytest.mark.timeout(60 + 10 * KILLS)
 def test_whatever_is_killed_nothing_acknowledged_is_lost() -> None:
     """In rounds, each in a home of its own, so that a long soak does not only check its own history.
 
-    The home of a round that fails is kept."""
+    The home and the journal of a round that fails are kept."""
     print(f"SEMANTICA_SEED={SEED} SEMANTICA_KILLS={KILLS}")
     random = Random(SEED)
     left = KILLS
     while left > 0:
-        home = Path(tempfile.mkdtemp(prefix="sem-"))
-        print(f"round in {home}")
-        play_round(home, min(left, KILLS_A_ROUND), random)
-        left -= KILLS_A_ROUND
-        shutil.rmtree(home)
-        print(f"{KILLS - max(left, 0)} of {KILLS} kills")
-
-
-def play_round(home: Path, kills: int, random: Random) -> None:
-    (home / "config.toml").write_text(CONFIG)
-    ledger = Ledger()
-    with Process(home).start() as process:
-        callers = [Caller(process, ledger, f"c{number}", random.randrange(2**32)) for number in range(CLIENTS)]
-        for caller in callers:
-            caller.start()
-        for _ in range(kills):
-            kill_once(process, ledger, random.uniform(0.02, 0.4))
-        for caller in callers:
-            caller.stop.set()
-            caller.join(10)
-        assert [caller.failure for caller in callers] == [None] * CLIENTS
-        until_all_has_ended(process)
-        invariants.check(home)
-        ledger.check(home, ended=True)
-        assert len(ledger.jobs) > kills, "there was load"
-        assert process.stop() == 0
-    invariants.check(home)
-    ledger.check(home, ended=True)
-
-
-def kill_once(process: Process, ledger: Ledger, after: float) -> None:
-    """Let it work for a moment, kill it, start it again, and look at what it has kept."""
-    time.sleep(after)
-    process.kill()
-    began = time.monotonic()
-    process.start()
-    assert time.monotonic() - began < 5
-    invariants.check(process.home)
-    ledger.check(process.home, ended=False)
+        home, outside = (Path(tempfile.mkdtemp(prefix=prefix)) for prefix in ("sem-", "sem-journal-"))
+        print(f"round in {home}, journal in {outside}")
+        one, kills = Round(home, Journal(outside), random), min(left, KILLS_A_ROUND)
+        one.play(kills)
+        assert len(one.ledger.jobs) > kills, "there was load"
+        left -= kills
+        print(f"{KILLS - left} of {KILLS} kills: {one.told()}")
+        for folder in (home, outside):
+            shutil.rmtree(folder)
 
 
 def until_all_has_ended(process: Process, seconds: float = 30) -> None:

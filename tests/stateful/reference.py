@@ -33,6 +33,8 @@ class Job:
     stale: bool = False
     stop: str | None = None
     superseded_by: str | None = None
+    begun: bool = False
+    claim_attempts: int = 0
 
     @property
     def queue(self) -> str:
@@ -170,6 +172,7 @@ class Reference:
         assert [one.run.job_id for one in claimed] == [job.id for job in expected]
         for job, one in zip(expected, claimed, strict=True):
             job.state, job.run = "RUNNING", one.run
+            job.begun = job.spec["execution_mode"] != "SUBPROCESS"
             job.attempts += 1
             job.run_count += 1
             assert (one.run.attempt, one.run.started_at) == (job.attempts, now)
@@ -214,6 +217,7 @@ class Reference:
         status = self._verdict(job, outcome)
         state, run_ended = status
         assert became == state
+        job.claim_attempts += outcome.unstarted and job.stop is None
         if state == "SCHEDULED":
             wait = job.spec["backoff_base_ms"] * 2.0 ** (job.attempts - 1)
             assert at is not None
@@ -224,6 +228,7 @@ class Reference:
             self._queue(job, now)
         else:
             self._end(job, state, job.superseded_by)
+            job.attempts -= run_ended == "INTERRUPTED"
             if job.lane and run_ended in ("DONE", "FAILED"):
                 self.lanes[job.lane].interrupts = 0
         job.run = None
@@ -234,6 +239,10 @@ class Reference:
             return job.stop, job.stop
         if outcome.error is None:
             return "DONE", "DONE"
+        if outcome.unstarted and job.claim_attempts == 2:
+            return "FAILED", "FAILED"
+        if outcome.unstarted:
+            return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
         if outcome.interrupted and job.spec["on_interrupt"] == "requeue":
             return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
         if outcome.error.class_ == "permanent" or job.attempts >= job.spec["max_attempts"]:

@@ -16,11 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.model.event import Recorded
-from semantica_daemon.model.outcome import CRASHED, SHUT_DOWN, Outcome
+from semantica_daemon.model.outcome import CRASHED, SHUT_DOWN, Error, Outcome
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.database import Command, Committed
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.begin import Begun, begin
 from semantica_daemon.store.writes.cancel import Cancel, cancel
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.enqueue import enqueue
@@ -42,6 +43,7 @@ QUEUES = {"one": QueueRules(slots=1), "small": QueueRules(max_queued=3)}
 # Few values of each kind, so that jobs meet; instants are relative to now, generations to the newest of the lane.
 SPEC: dict[str, list[Any]] = {
     "job_type": ["semantica.noop", "semantica.noop", "semantica.echo"],
+    "execution_mode": [None, None, "SUBPROCESS"],
     "queue": ["default", "default", "one", "small"],
     "subject_key": ["a", "a", "a", "b", None],
     "generation": [None, None, 1, 1, 2, 0, -1, -2],
@@ -57,7 +59,8 @@ SPEC: dict[str, list[Any]] = {
     "on_interrupt": ["fail", "requeue"],
     "idempotency_key": [None, None, None, None, "k", "l"],
 }
-OUTCOMES = [GOOD, GOOD, BAD, BAD, HOPELESS, CRASHED, SHUT_DOWN]
+UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had"), unstarted=True)
+OUTCOMES = [GOOD, GOOD, BAD, BAD, HOPELESS, CRASHED, SHUT_DOWN, UNSTARTED]
 STEPS_MS = [1, 10, 50, 200, 500, 5000, 86_400_000]
 PAUSABLE = ["default", "one", None]
 
@@ -113,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def spec(self, drawn: dict[str, Any]) -> dict[str, Any]:
         """With instants and generations as they are now; a lane's owner mostly numbers it."""
-        spec = dict(drawn)
+        spec = {**drawn, "payload": {"argv": ["true"]}}
         kind, ms = spec["schedule"] or ("IMMEDIATE", 0)
         field = {"AFTER": {"delay_ms": ms}, "AT": {"scheduled_at": self.now + ms}}.get(kind, {})
         spec["schedule"] = {"type": kind, **field}
@@ -157,8 +160,20 @@ class StoreMachine(RuleBasedStateMachine):
     def finishes(self, pick: int, outcome: Outcome) -> None:
         job = self.model.running()[pick % len(self.model.running())]
         assert job.run is not None
+        outcome = BAD if job.begun and outcome.unstarted else outcome
         with self.commit(finish, Finish(job.run, outcome)) as became:
             self.finished(job, outcome, became)
+
+    @precondition(lambda self: self.model.running())
+    @rule(pick=picks)
+    def begins(self, pick: int) -> None:
+        """A command's process exists: only now is it told that the job has started, and only once."""
+        job = self.model.running()[pick % len(self.model.running())]
+        assert job.run is not None
+        if not job.begun:
+            with self.commit(begin, Begun(job.run, 7, 1, "boot", "log")):
+                job.begun = True
+            assert self.store.rows("SELECT pid FROM job_runs WHERE run_id = ?", job.run.run_id) == [{"pid": 7}]
 
     def finished(self, job: Job, outcome: Outcome, became: str | None) -> None:
         assert job.run is not None
@@ -168,8 +183,10 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.over)
     @rule(pick=picks, outcome=outcomes)
     def answers_late(self, pick: int, outcome: Outcome) -> None:
-        committed = self.transact([Command(finish, Finish(self.over[pick % len(self.over)], outcome))], claiming=False)
-        assert (committed.results, committed.events) == ([None], [])
+        run = self.over[pick % len(self.over)]
+        late = [Command(finish, Finish(run, outcome)), Command(begin, Begun(run, 8, 2, "boot", "late"))]
+        committed = self.transact(late, claiming=False)
+        assert (committed.results, committed.events) == ([None, None], [])
 
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks)
@@ -211,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.connection.close()
         self.store = Store(self.home / "meta.db", SLOTS, QUEUES, seed=self.starts)
         self.store.now = now
-        became = self.transact([Command(recover, None)], claiming=False).results[0].jobs
+        became = self.transact([Command(recover, frozenset())], claiming=False).results[0].jobs
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)
@@ -222,6 +239,7 @@ class StoreMachine(RuleBasedStateMachine):
             job = self.model.jobs[row["id"]]
             found = (row["state"], row["generation"], row["attempts"], row["run_count"], bool(row["stale"]))
             assert found == (job.state, job.generation, job.attempts, job.run_count, job.stale)
+            assert job.stop or row["claim_attempts"] == job.claim_attempts
             assert (row["superseded_by"], row["stop_state"]) == (job.superseded_by, job.stop)
             if job.state == "QUEUED":
                 assert row["expires_at"] == job.expires_at
@@ -259,6 +277,7 @@ def step(machine: StoreMachine, chance: Random) -> None:
     if machine.model.jobs:
         ways["cancel"] = (6, lambda: machine.cancels(pick=pick))
     if machine.model.running():
+        ways["begin"] = (10, lambda: machine.begins(pick=pick))
         ways["finish"] = (30, lambda: machine.finishes(pick=pick, outcome=outcome))
     if machine.over:
         ways["late"] = (3, lambda: machine.answers_late(pick=pick, outcome=outcome))

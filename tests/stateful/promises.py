@@ -1,0 +1,138 @@
+"""What a daemon has promised, kept beside it: the plainest account of jobs that run in real time and are cut short.
+
+Unlike `reference`, it cannot say what state a job is in, only which ones it may be in, and where it must end.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TERMINAL = {"DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE"}
+CUT_SHORT = {"E_ENGINE_CRASH", "E_SHUTDOWN"}
+
+# How a run of each kind ends when it is let alone: its error, or none.
+COMMANDS: dict[str, tuple[list[str], str | None]] = {
+    "true": (["true"], None),
+    "false": (["false"], "E_EXIT"),
+    "exit 3": (["sh", "-c", "exit 3"], "E_EXIT"),
+    "sleep": (["sleep", "0.15"], None),
+    "long": (["sleep", "60"], "never"),
+    "talk": (["sh", "-c", "echo out; echo err >&2; sleep 0.05; echo more"], None),
+    "leave": (["sh", "-c", "sleep 60 & setsid sleep 60 & echo left"], None),
+    "deaf": (["sh", "-c", "trap '' TERM; sleep 0.5"], None),
+    "kill": (["sh", "-c", "kill -9 $$"], "E_SIGNAL"),
+    "missing": (["/nowhere/to/be/found"], "E_SPAWN"),
+}
+HANDLERS: dict[str, tuple[dict[str, Any], str | None]] = {
+    "semantica.noop": ({}, None),
+    "semantica.sleep": ({"ms": 100}, None),
+    "busy": ({"ms": 80}, None),
+    "fail": ({"how": "plain"}, "E_HANDLER"),
+}
+EXIT_CODES = {"true": 0, "false": 1, "exit 3": 3}
+SAID = {"talk": {"stdout": "out\nmore\n", "stderr": "err\n"}, "true": {}}
+
+
+def spec_of(kind: str, chosen: dict[str, Any]) -> dict[str, Any]:
+    """`chosen`: fields of the spec, those that are None left out."""
+    spec = {name: value for name, value in chosen.items() if value is not None}
+    spec |= {"backoff_base_ms": 5, "grace_ms": 400 if kind == "deaf" else 60}
+    if kind in HANDLERS:
+        return spec | {"job_type": kind, "payload": HANDLERS[kind][0]}
+    return spec | {"job_type": "command", "payload": {"argv": COMMANDS[kind][0], "cwd": "/"}}
+
+
+@dataclass
+class Promise:
+    kind: str
+    spec: dict[str, Any]
+    generation: int | None
+    disturbances: int
+
+    @property
+    def own_error(self) -> str | None:
+        return COMMANDS[self.kind][1] if self.kind in COMMANDS else HANDLERS[self.kind][1]
+
+    @property
+    def lane(self) -> tuple[str, str] | None:
+        subject = self.spec.get("subject_key")
+        return (subject, self.spec["job_type"]) if subject else None
+
+
+@dataclass
+class Promises:
+    jobs: dict[str, Promise] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    newest: dict[tuple[str, str], int] = field(default_factory=dict)
+    cancelled: set[str] = field(default_factory=set)
+    ended: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    logs: dict[str, bytes] = field(default_factory=dict)
+    disturbances: int = 0
+
+    def acknowledged(self, kind: str, spec: dict[str, Any], ack: dict[str, Any]) -> None:
+        """A known key gives its job again; else it is a new one, and the next of its lane."""
+        key = spec.get("idempotency_key")
+        if key in self.keys:
+            assert (ack["job_id"], ack["existing"], ack["superseded"]) == (self.keys[key], True, [])
+            return
+        assert ack["job_id"] not in self.jobs
+        promise = Promise(kind, spec, ack["generation"], self.disturbances)
+        if promise.lane is not None:
+            assert ack["generation"] == self.newest.get(promise.lane, 0) + 1
+            self.newest[promise.lane] = ack["generation"]
+        assert all(self.jobs[one].lane == promise.lane for one in ack["superseded"])
+        self.jobs[ack["job_id"]] = promise
+        if key is not None:
+            self.keys[key] = ack["job_id"]
+
+    def saw(self, job: dict[str, Any]) -> None:
+        """A job as the daemon shows it: what has ended stays as it is."""
+        job_id, over = job["job_id"], job["state"] in TERMINAL
+        assert (job["finished_at"] is not None) == over
+        assert job_id not in self.ended or over, "it had ended"
+        if over:
+            shown = tuple(job[name] for name in ("state", "finished_at", "attempts", "run_count", "error", "exit_code"))
+            if job_id not in self.ended:
+                check_end(self, self.jobs[job_id], job)
+            assert self.ended.setdefault(job_id, shown) == shown
+
+    def replayed(self, since: int, events: list[dict[str, Any]]) -> None:
+        """The stream from a cursor on: what was told before is told again, and the rest follows without a gap."""
+        known = self.events[since:]
+        assert events[: len(known)] == known
+        self.events += events[len(known) :]
+        assert [one["sequence"] for one in self.events[since:]] == list(range(since + 1, len(self.events) + 1))
+
+    def read(self, run_id: str, text: bytes) -> None:
+        """The whole log of a run up to now: it only grows, and what it has is never lost."""
+        before = self.logs.get(run_id, b"")
+        assert text.startswith(before)
+        self.logs[run_id] = text
+
+
+def check_end(promises: Promises, promise: Promise, job: dict[str, Any]) -> None:
+    state, error = job["state"], (job["error"] or {}).get("code")
+    if job["job_id"] in promises.cancelled or state == "CANCELLED":
+        assert (state, job["job_id"] in promises.cancelled) == ("CANCELLED", True)
+    elif state == "SUPERSEDED":
+        assert promise.lane is not None
+        assert promise.generation is not None
+        assert promises.newest[promise.lane] > promise.generation
+    elif state == "DONE":
+        assert promise.own_error is None
+        assert job["exit_code"] == EXIT_CODES.get(promise.kind, job["exit_code"])
+    else:
+        assert state == "FAILED"
+        check_failure(promises, promise, job, error)
+
+
+def check_failure(promises: Promises, promise: Promise, job: dict[str, Any], error: str | None) -> None:
+    """Its own fault, after all of its attempts; or cut short, if that is an end and there was one who did it."""
+    if error in CUT_SHORT:
+        assert promises.disturbances > promise.disturbances
+        assert promise.spec["on_interrupt"] == "fail"
+    else:
+        assert error == promise.own_error
+        assert job["exit_code"] == EXIT_CODES.get(promise.kind)
+    if error != "E_SPAWN":
+        assert job["attempts"] == max(1, promise.spec["max_attempts"])
