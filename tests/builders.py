@@ -16,7 +16,7 @@ from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.decide import Admitted
 
 NOW = 1_800_000_000_000
-INTAKE = Intake(handlers.load({}, []))
+INTAKE = Intake(handlers.load({}, []), {"PATH": "/usr/bin:/bin"})
 
 
 def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from semantica_daemon.config import Config, DaemonSection
+from semantica_daemon.config import Config, DaemonSection, LimitsSection
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.rpc.methods import TABLE
 
@@ -26,8 +26,9 @@ def test_every_method_is_in_the_table_and_no_other() -> None:
 def test_every_setting_is_in_the_table_and_no_other() -> None:
     daemon = {f"daemon.{name}" for name in DaemonSection.__struct_fields__}
     queues = {f"queues.NAME.{name}" for name in QueueRules.__struct_fields__}
-    assert set(Config.__struct_fields__) == {"daemon", "queues", "handlers", "handler_path"}
-    assert set(first_column("Settings")) == daemon | queues | {"handlers.JOB_TYPE", "handler_path"}
+    limits = {f"limits.{name}" for name in LimitsSection.__struct_fields__}
+    assert set(Config.__struct_fields__) == {"daemon", "queues", "limits", "handlers", "handler_path"}
+    assert set(first_column("Settings")) == daemon | queues | limits | {"handlers.JOB_TYPE", "handler_path"}
 
 
 def test_every_script_it_names_is_there() -> None:

@@ -143,7 +143,8 @@ def sentences(error: Exception) -> tuple[str, str]:
     if isinstance(error, ConnectionLost):
         return str(error), "what was asked last may have happened: look with `semantica list`"
     if isinstance(error, CallRefused):
-        return in_words_of_the_line(error.message), str(error.data.get("hint") or "")
+        message = in_words_of_the_line(error.message)
+        return message, str(error.data.get("hint") or "") if message == error.message else "see --help of the command"
     return str(error), error.hint if isinstance(error, Failed) else ""
 
 

@@ -52,7 +52,7 @@ EXIT_CODES = """\
 exit codes
   run and wait return the job's own code: the command's exit code; 128 + n when signal n ended it; 127 not found;
   126 found, but it cannot be run; 124 it took longer than its --timeout, or the wait did; 1 it ended without a code
-  (cancelled, superseded, skipped); 128 + n when signal n made you leave and the job goes on (130: Ctrl-C).
+  (cancelled, superseded, skipped); 128 + n when signal n made you leave and the job goes on: 130 for Ctrl-C.
   64 wrong words on the line, or a method or value the daemon does not know     69 no daemon
   65 wrong data: no such job, an id that fits several, a key or a lane in conflict, a payload that does not fit
   70 an error inside Semantica   75 try again later   77 not permitted   78 configuration

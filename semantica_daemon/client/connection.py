@@ -22,6 +22,8 @@ LARGEST_CALL = 16 * 1024 * 1024
 PATIENCE_S = 60.0
 USUAL_WAIT_MS = 8000
 LONG_WAIT_MS = 600_000
+LONGEST_WAIT_MS = 86_400_000
+WAITING = ("job.wait", "job.logs")  # whose timeout_ms is their own, and not a job's
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 SO_NOSIGPIPE = 0x1022  # of macOS, which has no MSG_NOSIGNAL
 __all__ = ["CallRefused", "Client", "ConnectionLost", "NoDaemon"]
@@ -53,11 +55,13 @@ class Client:
         self, where: places.Places | None = None, autostart: bool = True, say: Callable[[str], None] | None = None
     ) -> None:
         where = places.find(os.environ) if where is None else where
-        self._socket = reach(where, start=autostart, say=say or (lambda _: None))
+        self._say = say or (lambda _: None)
+        self._socket = reach(where, start=autostart, say=self._say)
         if sys.platform == "darwin":
             self._socket.setsockopt(socket.SOL_SOCKET, SO_NOSIGPIPE, 1)
         self._received = bytearray()
         self._searched = 0
+        self._silence_at = 0.0
         self._number = 0
         self._told: dict[str, deque[Json]] = {}
 
@@ -76,9 +80,10 @@ class Client:
         """The result, or CallRefused."""
         self._number += 1
         self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
-        asked = [params.get(name) for name in ("timeout_ms", "wait_ms")]
-        longest = max([USUAL_WAIT_MS, *(ms for ms in asked if isinstance(ms, int))])
-        until = time.monotonic() + longest / 1000 + PATIENCE_S
+        asked = params.get("timeout_ms" if method in WAITING else "wait_ms")
+        longest = min(max(USUAL_WAIT_MS, asked), LONGEST_WAIT_MS) if isinstance(asked, int) else USUAL_WAIT_MS
+        self._silence_at = time.monotonic() + longest / 1000
+        until = self._silence_at + PATIENCE_S
         while True:
             message = self._receive(until)
             if "method" in message:
@@ -171,8 +176,7 @@ class Client:
 
     def _chunk(self, until: float | None) -> bytes:
         try:
-            self._socket.settimeout(None if until is None else max(0.001, until - time.monotonic()))
-            chunk = self._socket.recv(CHUNK)
+            chunk = self._patiently(until)
         except TimeoutError:
             raise ConnectionLost("the daemon does not answer; `semantica doctor` looks what is wrong") from None
         except OSError as error:
@@ -180,6 +184,21 @@ class Client:
         if not chunk:
             raise ConnectionLost("the daemon has hung up")
         return chunk
+
+    def _patiently(self, until: float | None) -> bytes:
+        """Nobody should have to wonder why nothing happens: a daemon that is late is told of once."""
+        if until is None:
+            self._socket.settimeout(None)
+            return self._socket.recv(CHUNK)
+        try:
+            self._socket.settimeout(max(0.001, min(self._silence_at, until) - time.monotonic()))
+            return self._socket.recv(CHUNK)
+        except TimeoutError:
+            if self._silence_at < until:
+                self._silence_at = until
+                self._say(f"the daemon has not answered yet; waiting for up to {PATIENCE_S:.0f} s more")
+        self._socket.settimeout(max(0.001, until - time.monotonic()))
+        return self._socket.recv(CHUNK)
 
 
 class Subscription:

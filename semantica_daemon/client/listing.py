@@ -13,6 +13,7 @@ LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 GROUPS = {"LIVE": LIVE, "WAITING": ("QUEUED", "SCHEDULED"), "ENDED": ENDS, "SKIPPED": ENDS[4:]}
 COLUMNS = ("id", "state", "queue", "type", "what", "age", "took", "exit")
 MOST, PAGE = 20, 200
+LONGEST_TYPE = 20
 FILTERS = {"queue": "queue", "type": "job_type", "tag": "user_tag", "group": "chain_group_id", "subject": "subject_key"}
 
 
@@ -42,7 +43,7 @@ def options(parser: Parser) -> None:
     add("-t", "--tag", help="with this tag")
     add("-g", "--group", help="of this group")
     add("-s", "--subject", help="about this subject")
-    add("-n", "--limit", type=of(positive), default=MOST, metavar="N", help=f"at most so many, the newest ({MOST})")
+    add("-n", "--limit", type=of(positive), metavar="N", help=f"at most so many, the newest ({MOST}; with -q all)")
     add("-a", "--all", action="store_true", help="all there are")
 
 
@@ -51,7 +52,7 @@ def list_jobs(arguments: Namespace, terminal: Terminal) -> int:
     if arguments.state:
         asked["state"] = arguments.state
     with terminal.client() as client:
-        found = pages(client, asked, None if arguments.all else arguments.limit)
+        found = pages(client, asked, None if arguments.all else arguments.limit or (None if terminal.quiet else MOST))
     if terminal.as_json:
         terminal.document(found)
     elif terminal.quiet:
@@ -85,7 +86,8 @@ def jobs(items: list[Json]) -> None:
 
 def row(job: Json) -> list[object]:
     code = "-" if job["exit_code"] is None else job["exit_code"]
-    words_of_it = (job["state"], job["queue"], job["job_type"], showing.what(job), words.age(job["created_at"]))
+    kind = job["job_type"] if len(job["job_type"]) <= LONGEST_TYPE else job["job_type"][: LONGEST_TYPE - 1] + "…"
+    words_of_it = (job["state"], job["queue"], kind, showing.what(job), words.age(job["created_at"]))
     return [ids.short(job["job_id"]), *words_of_it, showing.took(job), code]
 
 

@@ -15,7 +15,7 @@ from semantica_daemon.client.terminal import Failed, Terminal, unwritable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SOON_MS = 500
-CUT = "the log was cut: the job wrote more than is kept"
+CUT = "the log is not whole: some of the output could not be kept (`semantica events --job ID` says why)"
 DESCRIPTORS = {"stdout": 1, "stderr": 2}
 
 

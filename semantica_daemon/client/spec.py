@@ -55,7 +55,7 @@ def options(parser: Parser) -> None:
 
 def _about_the_work(parser: Parser) -> None:
     add = parser.add_argument_group("the work").add_argument
-    add("--type", metavar="TYPE", help="job type (default: the command's own name)")
+    add("--type", metavar="TYPE", help="job type (default: the command's own name; with a subject, all of the command)")
     add("--payload", metavar="JSON", help="for a handler instead of a command; - reads stdin, @FILE a file")
     add("-C", "--cwd", metavar="DIR", help="where it runs (default: here)")
     add("--umask", type=of(umask), metavar="OCTAL", help="its umask (default: yours)")
@@ -163,9 +163,20 @@ def _command(arguments: Namespace) -> Json:
     payload: Json = {"argv": argv, "cwd": _folder(arguments.cwd), "umask": mask}
     if arguments.stdin:
         payload["stdin"] = _stdin()
-    name = arguments.type or os.path.basename(argv[0])[:LONGEST_TYPE] or "command"
+    name = arguments.type or _type_of(argv, arguments.subject or arguments.newest_wins)
     mode = {"execution_mode": "SUBPROCESS", "job_type": name}
     return {**mode, "payload": payload, "env_vars": _variables(arguments)}
+
+
+def _type_of(argv: list[str], subject: str | None) -> str:
+    """The command's own name. With a subject it is the whole command: a newer `lint a.py` replaces an older one, and
+    not the tests of a.py that happen to be run by the same interpreter."""
+    name = os.path.basename(argv[0]) if subject is None else " ".join(argv)
+    if len(name) <= LONGEST_TYPE:
+        return name or "command"
+    import zlib  # noqa: PLC0415
+
+    return f"{name[: LONGEST_TYPE - 9]}#{zlib.crc32(name.encode()):08x}"
 
 
 def _folder(given: str | None) -> str:

@@ -186,11 +186,13 @@ class Child:
         return _outcome(told, found)
 
     def _complain(self, told: Told) -> None:
+        """The payload is what job.logs knows it by."""
+        limit, lost = self._shop.housing.log_bytes, {"log_of": self._run_id, "dropped": told["dropped"]}
         if told["trouble"]:
-            self._attempt.reporter.line(Line(f"its log is not whole: {told['trouble']}", "warn"))
+            self._attempt.reporter.line(Line(f"its log is not whole: {told['trouble']}", "warn", lost))
         elif told["dropped"]:
-            limit = self._shop.housing.log_bytes
-            self._attempt.reporter.line(Line(f"its log is cut at {limit} bytes; {told['dropped']} more came", "warn"))
+            line = f"its log is cut at {limit} bytes; {told['dropped']} more came"
+            self._attempt.reporter.line(Line(line, "warn", lost))
 
     def _environment(self, given: dict[str, str], files: Files) -> dict[str, str]:
         claim, housing = self._attempt.claim, self._shop.housing

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 
 from semantica_daemon.engine.feed import Feed
@@ -70,6 +71,8 @@ class Output:
                 wake.clear()
                 run = await self._readers.ask(reads.logged_run, job_id, asked.run, asked.run_id)
                 chunk, seen = await asyncio.to_thread(_read, run, asked)
+                if chunk.eof and await self._readers.ask(reads.log_is_cut, job_id, run.run_id):
+                    chunk = msgspec.structs.replace(chunk, truncated=True)
                 left = until - loop.time()
                 if chunk.chunk or chunk.eof or left <= 0:
                     return chunk

@@ -236,7 +236,10 @@ class Keeper:
         """Asked at every end of a run, so the list stays open."""
         if self._list < 0:
             return processes.children(os.getpid())
-        return [int(pid) for pid in os.pread(self._list, 1 << 16, 0).split()]
+        found = b""
+        while part := os.pread(self._list, 1 << 16, len(found)):  # a page at a time
+            found += part
+        return [int(pid) for pid in found.split()]
 
 
 def _send(run: Run, members: list[Process]) -> None:

@@ -16,6 +16,7 @@ THREADS = 17  # of the fields of stat that follow the name
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 HAS_PROC = os.path.exists("/proc/self/stat")
+HAS_LISTS = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
 
 class Process(NamedTuple):
@@ -46,10 +47,8 @@ def boot_id() -> str:
 
 def look(pid: int) -> Process | None:
     """None when it is gone; a zombie is, unless only its first thread has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            text = file.read()
-    except OSError:
+    text = _read(f"/proc/{pid}/stat")
+    if not text:
         return None
     name, _, rest = text.partition(b"(")[2].rpartition(b") ")
     fields = rest.split()
@@ -75,15 +74,30 @@ def started_since(pid: int, before: int) -> int:
 
 def run_of(pid: int) -> str | None:
     """The run whose mark it carries; a process that has cleared its environment carries none."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            text = file.read()
-    except OSError:
-        return None
-    for variable in text.split(b"\0"):
+    for variable in _environment(pid).split(b"\0"):
         if variable.startswith(MARK):
             return variable[len(MARK) :].decode("utf-8", "replace")
     return None
+
+
+def _environment(pid: int) -> bytes:
+    """When its first thread has ended, only the others have one."""
+    return _read(f"/proc/{pid}/environ") or b"".join(_read(f"/proc/{pid}/task/{task}/environ") for task in _tasks(pid))
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def everybody() -> list[int]:
@@ -98,16 +112,9 @@ def everybody() -> list[int]:
 
 def children(pid: int) -> list[int]:
     """Zombies too. Listed under the thread that made them; a kernel without such lists is asked the long way."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children", "rb", buffering=0) as file:
-                found += map(int, file.read().split())
-    except OSError:
-        if os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
-            return found
-        return [process.pid for process in map(look, everybody()) if process is not None and process.parent == pid]
-    return found
+    if HAS_LISTS:
+        return [int(child) for task in _tasks(pid) for child in _read(f"/proc/{pid}/task/{task}/children").split()]
+    return [process.pid for process in map(look, everybody()) if process is not None and process.parent == pid]
 
 
 def open_list_of_children() -> int:
@@ -177,7 +184,7 @@ def _orphans(runs: list[Identity], here: str) -> dict[Process, str]:
         member: run_id
         for pid, run_id in marked.items()
         for member in map(look, [pid, *descendants([pid])])
-        if member is not None
+        if member is not None and member.pid != os.getpid()
     }
 
 

@@ -7,7 +7,7 @@ import termios
 
 from semantica_daemon.keeper import processes
 from semantica_daemon.keeper.log import STDERR, STDOUT, Log
-from semantica_daemon.keeper.order import Order
+from semantica_daemon.keeper.order import NotStarted, Order
 from semantica_daemon.keeper.spawn import reason, spawn
 
 CHUNK = 65_536
@@ -32,9 +32,11 @@ class Run:
             before = processes.since_boot()
             self.pid = spawn(order, ends, open_files)
             self.started_at = processes.started_since(self.pid, before)
-        except (OSError, ValueError) as error:
+        except (NotStarted, OSError, ValueError) as error:
             for pipe in self.pipes:
                 os.close(pipe)
+            if isinstance(error, NotStarted):
+                raise
             raise reason(order, error) from error
         finally:
             for end in ends:

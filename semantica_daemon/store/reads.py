@@ -44,6 +44,12 @@ LEFT JOIN job_runs AS run ON run.rowid = (
 )
 WHERE jobs.id = :job_id
 """
+LOG_IS_CUT = """
+SELECT 1
+FROM job_events
+WHERE job_id = :job_id AND job_id IS NOT NULL AND event_type = 'job.log' AND level = 'warn'
+  AND json_extract(payload, '$.log_of') = :run_id
+"""
 ORPHANS = """
 SELECT jobs.run_id, job_runs.pid, job_runs.pid_started_at, job_runs.boot_id
 FROM jobs INDEXED BY idx_jobs_running
@@ -128,6 +134,12 @@ async def logged_run(db: Connection, job_id: str, attempt: int | None, run_id: s
     if row[6] is None and (attempt is not None or run_id is not None):
         raise RunNotFound(f"job {job_id} has no run {attempt or run_id}", "job.get lists its runs", job_id=job_id)
     return LoggedRun(row[0], row[1], rows.error(*row[2:6]), *row[6:])
+
+
+async def log_is_cut(db: Connection, job_id: str, run_id: str | None) -> bool:
+    """Whether output of that run was lost, for whatever reason; known when it has ended."""
+    found = await db.execute_fetchall(LOG_IS_CUT, {"job_id": job_id, "run_id": run_id})
+    return bool(list(found))
 
 
 async def orphans(db: Connection) -> list[tuple[Any, ...]]:

@@ -1,5 +1,7 @@
 """Daemons in this process that have the handlers of `deeds`, and doors that are open again when a test is over."""
 
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +42,15 @@ async def timed(home: Path, door: Callable[[str], Door]) -> AsyncIterator[Harnes
     async with daemon(home, ManualClock(), deeds.config()) as harness:
         yield harness
         _open_all()
+
+
+@pytest.fixture(scope="module")
+async def house() -> AsyncIterator[Harness]:
+    """In real time, four slots, no handlers but the built-in: one for all commands of a module."""
+    home = Path(tempfile.mkdtemp(prefix="sem-"))
+    async with daemon(home, None, "[daemon]\nmax_slots = 4\n") as harness:
+        yield harness
+    shutil.rmtree(home, ignore_errors=True)
 
 
 def _open_all() -> None:

@@ -22,7 +22,8 @@ def spec(**fields: Any) -> JobSpec:
         {"subject_key": "s", "generation": 0},
         {"schedule": {"type": "AT", "scheduled_at": 5}},
         {"schedule": {"type": "AFTER", "delay_ms": 0}},
-        {"workspace": False, "stop_when_lost": False, "leftovers": "end"},
+        {"workspace": False, "stop_when_lost": False},
+        {"env_vars": {"A": "b", "_1": ""}, "leftovers": "keep"},
     ],
 )
 def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
@@ -34,7 +35,6 @@ def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
     [
         ("$.debounce_ms", {"debounce_ms": 5}),
         ("$.max_wait_ms", {"max_wait_ms": 5}),
-        ("$.env_vars", {"env_vars": {"A": "b"}}),
         ("$.stop_when_lost", {"stop_when_lost": True}),
         ("$.workspace", {"workspace": True}),
         ("$.inputs", {"inputs": ["a"]}),
@@ -42,7 +42,6 @@ def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
         ("$.parents", {"parents": ["abcd"]}),
         ("$.concurrency_key", {"concurrency_key": "k"}),
         ("$.template_id", {"template_id": "t"}),
-        ("$.leftovers", {"leftovers": "keep"}),
         ("$.schedule.type", {"schedule": {"type": "CONDITION"}}),
         ("$.schedule.wait_for_idle", {"schedule": {"wait_for_idle": True}}),
         ("$.schedule.require_charging", {"schedule": {"require_charging": True}}),
@@ -109,6 +108,8 @@ def test_fields_that_do_not_go_together_are_refused_with_their_path(path: str, f
         {"on_running": "kill"},
         {"on_interrupt": "retry"},
         {"execution_mode": "THREAD"},
+        {"leftovers": "kill"},
+        {"env_vars": {"A": 1}},
         {"schedule": {"type": "CRON"}},
         {"schedule": {"at": 1}},
         {"traceparent": "00-x"},

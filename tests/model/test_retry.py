@@ -15,6 +15,7 @@ from semantica_daemon.model.retry import MAX_BACKOFF_MS, Standing, Verdict, back
 GOOD = Outcome(result="{}")
 TRANSIENT = Outcome(error=Error("E_HANDLER", "transient", "no"))
 PERMANENT = Outcome(error=Error("E_HANDLER", "permanent", "never"))
+UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had"), unstarted=True)
 INFRA = Outcome(error=Error("E_HANDLER", "infra", "the disk"))
 
 
@@ -53,6 +54,14 @@ TABLE: dict[str, tuple[Standing, Outcome, Verdict]] = {
     "shutdown of a stale job": (
         standing(on_interrupt="requeue", stale=True), SHUT_DOWN, Verdict(state.SUPERSEDED, "INTERRUPTED")
     ),
+    "a claim that never started": (ONCE, UNSTARTED, Verdict(state.QUEUED, "INTERRUPTED")),
+    "a second claim that never started": (
+        standing(claim_attempts=1), UNSTARTED, Verdict(state.QUEUED, "INTERRUPTED")
+    ),
+    "a third claim that never started": (standing(claim_attempts=2), UNSTARTED, OVER),
+    "a claim that never started of a stale job": (
+        standing(stale=True), UNSTARTED, Verdict(state.SUPERSEDED, "INTERRUPTED")
+    ),
     "its own failure is not put back": (standing(on_interrupt="requeue"), TRANSIENT, AGAIN),
 }  # fmt: skip
 
@@ -63,7 +72,7 @@ def test_the_verdict(case: str) -> None:
     assert decide(given, outcome, 0) == expected
 
 
-@pytest.mark.parametrize("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE])
+@pytest.mark.parametrize("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED])
 @pytest.mark.parametrize("stop", [state.CANCELLED, state.SUPERSEDED])
 @pytest.mark.parametrize("on_interrupt", ["fail", "requeue"])
 def test_an_accepted_stop_wins_over_whatever_the_run_says(outcome: Outcome, stop: str, on_interrupt: str) -> None:

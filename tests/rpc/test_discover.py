@@ -14,9 +14,8 @@ from tests.rpc.wire import nobody_notices
 
 LATER_METHODS = [f"{family}.{verb}" for family, verbs in LATER.items() for verb in verbs.split()]
 FIELDS: dict[str, Any] = {
-    "debounce_ms": 5, "max_wait_ms": 5, "env_vars": {"A": "b"}, "stop_when_lost": True, "workspace": True,
+    "debounce_ms": 5, "max_wait_ms": 5, "stop_when_lost": True, "workspace": True,
     "inputs": ["/x"], "parent_job_id": "#0", "parents": ["x"], "concurrency_key": "k", "template_id": "t",
-    "leftovers": "keep",
 }  # fmt: skip
 IN_SCHEDULE: dict[str, Any] = {
     "wait_for_idle": True, "require_charging": True, "wait_for_event": "e", "conditions": {"a": "b"},
@@ -62,7 +61,7 @@ async def test_a_method_of_a_later_version_is_refused_as_such(real: Harness, hom
 
 
 def test_every_field_of_a_later_version_has_an_example_here() -> None:
-    assert set(FIELDS) == {*LATER_FIELDS, "leftovers"}
+    assert set(FIELDS) == set(LATER_FIELDS)
     assert set(IN_SCHEDULE) == set(LATER_IN_SCHEDULE)
     assert set(FIELDS) <= set(JobSpec.__struct_fields__)
 
@@ -72,7 +71,7 @@ async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness
     specs = [(f".{name}", {name: value}) for name, value in FIELDS.items()]
     specs += [(f".schedule.{name}", {"schedule": {name: value}}) for name, value in IN_SCHEDULE.items()]
     specs += [(".schedule.type", {"schedule": {"type": "CONDITION"}})]
-    specs += [(".execution_mode", {"execution_mode": mode}) for mode in ("SUBPROCESS", "EXTERNAL")]
+    specs += [(".execution_mode", {"execution_mode": "EXTERNAL"})]
     async with nobody_notices(real, home):
         for path, fields in specs:
             spec = {"job_type": "semantica.noop", **fields}
@@ -83,10 +82,17 @@ async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness
             assert f"`{error.data['path']}`" in error.message
 
 
-async def test_a_type_nobody_handles_would_be_a_subprocess_and_says_so(real: Harness) -> None:
-    error = await refused(real, "job.enqueue", job_type="BUILD", payload={"argv": ["make"]})
-    assert (error.code, error.data["code"], error.data["path"]) == (4000, "E_NOT_SUPPORTED", "$.execution_mode")
-    assert "BUILD" in error.message
+async def test_a_type_nobody_handles_is_a_command_when_there_is_one(real: Harness) -> None:
+    ack = await real.enqueue("BUILD", payload={"argv": ["true"]})
+    job = await real.ended(ack["job_id"])
+    assert (job["execution_mode"], job["state"], job["exit_code"]) == ("SUBPROCESS", "DONE", 0)
+
+
+async def test_a_type_nobody_handles_is_otherwise_a_mistyped_name(real: Harness, home: Path) -> None:
+    async with nobody_notices(real, home):
+        error = await refused(real, "job.enqueue", job_type="semantica.slep", payload={"ms": 1})
+        assert (error.code, error.data["code"]) == (4000, "E_NO_HANDLER")
+        assert "semantica.sleep" in error.data["hint"]
 
 
 async def test_discover_is_openrpc_of_the_whole_table(real: Harness) -> None:

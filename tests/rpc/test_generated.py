@@ -23,6 +23,15 @@ JUNK: list[Any] = [
     "DONE", "00000000-0000-4000-8000-000000000000", [], [[]], [None], ["x"] * 50, {}, {"a": 1}, {"": []},
 ]  # fmt: skip
 
+COMMANDS: list[Any] = [
+    ["true"], ["true"], ["false"], ["echo", "ä"], ["sleep", "0.01"], ["sh", "-c", "kill $$"], ["no-such-command"],
+    ["/"], [], [""], ["a\0"], [1], "true", ["true", "x" * 200_000],
+]  # fmt: skip
+WITH: list[dict[str, Any]] = [
+    {}, {}, {"cwd": "/"}, {"cwd": "/nowhere"}, {"cwd": "x"}, {"stdin": "x"}, {"umask": 18}, {"umask": 999},
+    {"shell": True},
+]  # fmt: skip
+
 
 class Maker:
     """Requests by one seed. `known` are ids of jobs and subscriptions that were answered, so that some calls hit;
@@ -63,8 +72,13 @@ class Maker:
             return self.random.choice(JUNK)
         if name in ("job_id", "job_ids", "subscription_id") and self.known and self.random.random() < 0.7:
             return self.random.choice(self.known)[: self.random.choice([36, 36, 8, 4])]
+        if name == "payload" and self.random.random() < 0.3:
+            return {"argv": self.random.choice(COMMANDS), **self.random.choice(WITH)}
+        return self._typed(kind, name)
+
+    def _typed(self, kind: inspect.Type, name: str) -> Any:
         if name == "job_type":
-            return self.random.choice(["semantica.noop", "semantica.echo", "semantica.sleep", "semantica.noop"])
+            return self.random.choice(["semantica.noop", "semantica.echo", "semantica.sleep", "semantica.noop", "T"])
         if isinstance(kind, inspect.Metadata):
             return self._value(kind.type, name)
         if isinstance(kind, inspect.UnionType):

@@ -137,6 +137,56 @@ async def cancel(real: Harness) -> Any:
     return done
 
 
+@shows("job.logs")
+async def logs(real: Harness) -> Any:
+    ack = await real.enqueue("T", payload={"argv": ["echo", "hello"]})
+    await real.ended(ack["job_id"])
+    chunk = await real.call("job.logs", job_id=ack["job_id"])
+    said = {"chunk": "hello\n", "encoding": "utf-8", "next_offset": 6, "eof": True, "streams": [["stdout", 6]]}
+    about = {"run": 1, "truncated": False, "state": "DONE", "exit_code": 0, "error": None}
+    assert chunk | said | about == chunk
+    assert chunk["run_id"] == (await real.job(ack["job_id"]))["run_id"]
+    return chunk
+
+
+async def under_way(real: Harness) -> tuple[str, str]:
+    """A job whose process is there and waits, and its token as the process itself tells it."""
+    argv = ["sh", "-c", "echo $SEMANTICA_RUN_TOKEN; exec sleep 60"]
+    ack = await real.enqueue("T", payload={"argv": argv})
+    chunk = await real.call("job.logs", job_id=ack["job_id"], timeout_ms=10_000)
+    return ack["job_id"], chunk["chunk"].strip()
+
+
+@shows("run.progress")
+async def run_progress(real: Harness) -> Any:
+    job_id, token = await under_way(real)
+    answer = await real.call("run.progress", run_token=token, percent=50, phase="half", items_completed=1)
+    assert answer == {"job_id": job_id, "attempt": 1}
+    progress = (await real.job(job_id))["progress"]
+    assert progress | {"percent": 50, "phase": "half", "items_completed": 1, "items_total": None} == progress
+    return answer
+
+
+@shows("run.log")
+async def run_log(real: Harness) -> Any:
+    job_id, token = await under_way(real)
+    answer = await real.call("run.log", run_token=token, message="look", level="warn", payload={"a": [1]})
+    assert answer == {"job_id": job_id, "attempt": 1}
+    event = (await real.call("event.list", job_id=job_id))["events"][-1]
+    said = {"event_type": "job.log", "message": "look", "level": "warn", "payload": {"a": [1]}}
+    assert event | said == event
+    return answer
+
+
+@shows("run.result")
+async def run_result(real: Harness) -> Any:
+    job_id, token = await under_way(real)
+    answer = await real.call("run.result", run_token=token, result={"found": ["ä"]})
+    assert answer == {"job_id": job_id, "attempt": 1}
+    assert (await real.job(job_id))["result_summary"] == {"found": ["ä"]}
+    return answer
+
+
 @shows("event.subscribe")
 async def subscribe(real: Harness) -> Any:
     client = await real.client()

@@ -1,6 +1,6 @@
 """Ways to look at a schema: columns, definitions, indexes, and the whole as text. As a program it prints the dump:
 
-python -m tests.store.schema > tests/store/schema_001.sql
+python -m tests.store.schema > tests/store/schema_NNN.sql, a new one for each release that has a new migration.
 """
 
 import re

@@ -16,6 +16,7 @@ GOOD = Outcome(result='{"n":1}')
 BAD = Outcome(error=Error("E_HANDLER", "transient", "it broke", {"line": 3}))
 HOPELESS = Outcome(error=Error("E_HANDLER", "permanent", "it never works"))
 LATER: dict[str, Any] = {"type": "AFTER", "delay_ms": 5000}
+COMMAND: dict[str, Any] = {"execution_mode": "SUBPROCESS", "payload": {"argv": ["true"]}}
 
 
 def put(store: Store, job_type: str = "semantica.noop", **spec: Any) -> Ack:

@@ -134,6 +134,15 @@ def test_put_back_wakes_the_timer_for_its_deadline(store: Store) -> None:
     assert store.committed.due == NOW + 500
 
 
+def test_a_stale_run_that_is_interrupted_gives_its_attempt_back_and_is_superseded(store: Store) -> None:
+    claimed = begin(store, on_interrupt="requeue", subject_key="s")
+    newer = put(store, subject_key="s")
+    assert end(store, claimed, SHUT_DOWN) == "SUPERSEDED"
+    job = store.job(claimed.run.job_id)
+    assert (job["attempts"], job["run_count"], job["superseded_by"]) == (0, 1, newer.job_id)
+    assert [run["status"] for run in runs(store, job["id"])] == ["INTERRUPTED"]
+
+
 def test_put_back_any_number_of_times_never_uses_up_the_attempts(store: Store) -> None:
     job_id = put(store, on_interrupt="requeue", max_attempts=1).job_id
     for _ in range(4):

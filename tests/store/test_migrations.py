@@ -16,8 +16,9 @@ from semantica_daemon.store.database import connect
 from semantica_daemon.store.migrate import folder, migrate, released, statements
 from tests.store.schema import dump, migrated
 
-RELEASED = Path(__file__).parent / "schema_001.sql"
-LAST = 9
+DUMPS = sorted(Path(__file__).parent.glob("schema_*.sql"))
+LAST = max(migration.version for migration in released(folder()))
+NEXT = f"{LAST + 1:03}"
 
 
 @pytest.fixture
@@ -48,16 +49,28 @@ def refused(connection: sqlite3.Connection, source: Path) -> str:
     return str(found.value)
 
 
-def test_the_migrated_schema_is_the_released_one() -> None:
+def test_the_migrated_schema_is_the_newest_dump() -> None:
     """A change to a released file shows up here; before its release: python -m tests.store.schema."""
-    assert dump(migrated()) == RELEASED.read_text()
+    assert dump(migrated()) == DUMPS[-1].read_text()
 
 
-def test_a_database_of_the_released_schema_upgrades(connection: sqlite3.Connection) -> None:
-    for statement in statements(RELEASED.read_text()):
+@pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
+def test_a_database_of_every_schema_there_was_upgrades(connection: sqlite3.Connection, path: Path) -> None:
+    for statement in statements(path.read_text()):
         connection.execute(statement)
+    missing = range(versions(connection)[-1] + 1, LAST + 1)
+    assert migrate(connection, 5) == list(missing)
+    assert (dump(connection), bool(missing)) == (dump(migrated()), path != DUMPS[-1])
+
+
+def test_jobs_that_were_there_before_commands_could_be_run_end_what_they_leave(connection: sqlite3.Connection) -> None:
+    for statement in statements(DUMPS[0].read_text()):
+        connection.execute(statement)
+    columns = "id, queue, job_type, subject_key, generation, state, created_at, updated_at, queued_at, payload"
+    values = "'j', 'default', 'semantica.noop', '', 0, 'QUEUED', 1, 1, 1, '{}'"
+    connection.execute(f"INSERT INTO jobs ({columns}) VALUES ({values})")
     migrate(connection, 5)
-    assert dump(connection) == dump(migrated())
+    assert connection.execute("SELECT leftovers, payload FROM jobs").fetchall() == [("end", "{}")]
 
 
 def test_versions_are_recorded_in_order_with_their_checksums(connection: sqlite3.Connection) -> None:
@@ -91,18 +104,18 @@ def test_an_altered_released_file_stops_the_start(connection: sqlite3.Connection
     migrate(connection, 5, source)
     with open(source / "003_add_conditions.sql", "a") as file:
         file.write("-- only a comment\n")
-    (source / "010_more.sql").write_text("CREATE TABLE more (a);\n")
+    (source / f"{NEXT}_more.sql").write_text("CREATE TABLE more (a);\n")
     said = refused(connection, source)
     assert "003" in said
     assert "altered" in said
 
 
 def test_a_schema_newer_than_the_daemon_stops_the_start(connection: sqlite3.Connection, source: Path) -> None:
-    (source / "010_more.sql").write_text("CREATE TABLE more (a);\n")
+    (source / f"{NEXT}_more.sql").write_text("CREATE TABLE more (a);\n")
     migrate(connection, 5, source)
     said = refused(connection, folder())
-    assert "schema 10" in said
-    assert "knows up to 9" in said
+    assert f"schema {LAST + 1}" in said
+    assert f"knows up to {LAST}" in said
 
 
 @pytest.mark.parametrize(
@@ -119,9 +132,9 @@ def test_a_file_that_fails_midway_is_rolled_back_whole(
     connection: sqlite3.Connection, source: Path, spoilt: str
 ) -> None:
     migrate(connection, 5, source)
-    (source / "010_spoilt.sql").write_text(spoilt)
+    (source / f"{NEXT}_spoilt.sql").write_text(spoilt)
     said = refused(connection, source)
-    assert "010" in said
+    assert NEXT in said
     assert "rolled back" in said
     assert versions(connection) == list(range(1, LAST + 1))
 
@@ -133,14 +146,14 @@ def test_the_files_before_a_failing_one_stay_applied(connection: sqlite3.Connect
         migrate(connection, 5, source)
     assert versions(connection) == [1, 2, 3, 4]
     (source / "005_add_runs.sql").write_text(whole)
-    assert migrate(connection, 6, source) == [5, 6, 7, 8, 9]
+    assert migrate(connection, 6, source) == list(range(5, LAST + 1))
     assert dump(connection) == dump(migrated())
 
 
 def test_two_files_with_one_number_are_refused(connection: sqlite3.Connection, source: Path) -> None:
     migrate(connection, 5, source)
-    (source / "010_a.sql").write_text("CREATE TABLE a (a);\n")
-    (source / "010_b.sql").write_text("CREATE TABLE b (b);\n")
+    (source / f"{NEXT}_a.sql").write_text("CREATE TABLE a (a);\n")
+    (source / f"{NEXT}_b.sql").write_text("CREATE TABLE b (b);\n")
     with pytest.raises(StartRefused) as found:
         migrate(connection, 5, source)
     assert found.value.exit_code == 78

@@ -58,7 +58,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "transition.INSERT", "reads.GET_BY_ID", "find.LIVE_BY_TAG"} <= SQL.keys()
+    assert {"claim.POP", "transition.INSERT", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
 
 
 @pytest.mark.parametrize("name", SQL)
@@ -79,6 +79,7 @@ PINNED: dict[str, tuple[str, ...]] = {
     "promote.PAST_DEADLINE": ("idx_jobs_deadline",),
     "promote.NEXT_DUE": ("idx_jobs_due", "idx_jobs_expires", "idx_jobs_deadline"),
     "recover.ORPHANS": ("idx_jobs_running",),
+    "reads.ORPHANS": ("idx_jobs_running",),
     "database.LAST_POSITION": ("idx_jobs_pop",),
     "find.LIVE_BY_TAG": ("idx_jobs_tag_live",),
     "find.LIVE_BY_GROUP": ("idx_jobs_group_live",),
@@ -96,6 +97,23 @@ def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name
     assert not re.search(r"SCAN jobs(?! USING (COVERING )?INDEX idx_jobs_(pop|due|expires|deadline|running))", plan), (
         plan
     )
+
+
+RUNS = {
+    "reads.LOGGED_RUN": "idx_job_runs_job (job_id=?)",
+    "reads.LOG_IS_CUT": "idx_job_events_job_seq (job_id=?)",
+    "reads.ORPHANS": "sqlite_autoindex_job_runs_1 (run_id=?)",
+    "recover.ORPHANS": "sqlite_autoindex_job_runs_1 (run_id=?)",
+    "begin.BEGIN_RUN": "sqlite_autoindex_job_runs_1 (run_id=?)",
+    "transition.END_RUN": "sqlite_autoindex_job_runs_1 (run_id=?)",
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_found_by_their_job_or_their_id(old: Store, name: str) -> None:
+    plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
+    assert f"SEARCH job_runs USING INDEX {RUNS[name]}" in plan, plan
+    assert "SCAN job_runs" not in plan, plan
 
 
 @pytest.mark.parametrize("name", ["claim.POP", "promote.DUE", "promote.EXPIRED", "reads.EVENTS", "reads.EVENTS_OF_JOB"])

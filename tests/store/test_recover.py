@@ -10,7 +10,7 @@ from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.recover import Recovered, recover
 from tests.builders import Store
 from tests.store import invariants
-from tests.store.steps import BAD, LATER, begin, claims, end, make, put, runs, states, stop, tick, told
+from tests.store.steps import BAD, COMMAND, LATER, begin, claims, end, make, put, runs, states, stop, tick, told
 
 
 def restart(store: Store) -> Store:
@@ -21,8 +21,8 @@ def restart(store: Store) -> Store:
     return again
 
 
-def recovered(store: Store) -> dict[str, str]:
-    found: Recovered = store.run(recover, None)
+def recovered(store: Store, escaped: frozenset[str] = frozenset()) -> dict[str, str]:
+    found: Recovered = store.run(recover, escaped)
     return found.jobs
 
 
@@ -87,6 +87,29 @@ def test_a_crashed_run_without_its_row_is_tried_again_too(forged: Store, spec: d
     after = restart(forged)
     assert recovered(after) == {claimed.run.job_id: became}
     invariants.check(after)
+    after.close()
+
+
+@pytest.mark.parametrize("spec", [{"max_attempts": 5}, {"on_interrupt": "requeue"}])
+def test_a_run_whose_processes_cannot_be_ended_is_never_run_again_beside_them(
+    forged: Store, spec: dict[str, Any]
+) -> None:
+    escaped, other = begin(forged, **COMMAND, **spec), begin(forged, **COMMAND, **spec)
+    after = restart(forged)
+    became = recovered(after, frozenset({escaped.run.run_id}))
+    assert (became[escaped.run.job_id], became[other.run.job_id] in ("QUEUED", "SCHEDULED")) == ("FAILED", True)
+    job = after.job(escaped.run.job_id)
+    assert (job["error_code"], job["error_class"]) == ("E_ENGINE_CRASH", "permanent")
+    assert "could not be ended" in job["error_message"]
+    invariants.check(after)
+    after.close()
+
+
+def test_an_accepted_cancel_holds_even_when_the_processes_cannot_be_ended(forged: Store) -> None:
+    claimed = begin(forged, **COMMAND)
+    stop(forged, claimed.run.job_id)
+    after = restart(forged)
+    assert recovered(after, frozenset({claimed.run.run_id})) == {claimed.run.job_id: "CANCELLED"}
     after.close()
 
 

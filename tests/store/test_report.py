@@ -1,11 +1,17 @@
 """What a run says on its way: progress on the job, lines in the stream, and nothing once it is not its run any more."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from semantica_daemon.errors import RunOver
+from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.store.database import Verb
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.lifecycle import started, stopping
-from semantica_daemon.store.writes.report import Line, Progress, Report, report, unresponsive
+from semantica_daemon.store.writes.report import Line, Progress, Report, Result, keep_result, report, unresponsive
+from semantica_daemon.store.writes.report import told as tell
 from tests.builders import Store
 from tests.store.steps import BAD, begin, claims, end, tick, told
 
@@ -47,6 +53,44 @@ def test_a_run_that_does_not_stop_is_named_and_keeps_running(store: Store) -> No
     assert told(store, claimed.run.job_id)[-1] == "job.unresponsive"
     assert store.events()[-1]["level"] == "warn"
     assert store.job(claimed.run.job_id)["state"] == "RUNNING"
+
+
+def test_a_result_is_kept_at_once_and_the_end_leaves_it_when_it_brings_none(store: Store) -> None:
+    claimed = begin(store)
+    store.run(keep_result, Result(claimed.run, '{"n":1}'))
+    store.run(keep_result, Result(claimed.run, '{"n":2}'))
+    assert store.job(claimed.run.job_id)["result_summary"] == '{"n":2}'
+    end(store, claimed, Outcome())
+    assert store.job(claimed.run.job_id)["result_summary"] == '{"n":2}'
+
+
+def test_the_result_of_a_run_is_not_the_next_one_s(store: Store) -> None:
+    claimed = begin(store, max_attempts=2)
+    store.run(keep_result, Result(claimed.run, '{"n":1}'))
+    end(store, claimed, BAD)
+    tick(store, 2000)
+    (again,) = claims(store)
+    end(store, again, Outcome())
+    assert store.job(claimed.run.job_id)["result_summary"] is None
+
+
+def test_who_reports_by_a_token_is_told_that_its_run_is_over(store: Store) -> None:
+    claimed = begin(store, max_attempts=2)
+    heard = store.run(tell, Report(claimed.run, (Line("one"),)))
+    assert (heard.job_id, heard.attempt) == (claimed.run.job_id, 1)
+    end(store, claimed, BAD)
+    tick(store, 2000)
+    claims(store)
+    before = (store.job(claimed.run.job_id), store.events())
+    late: list[tuple[Verb, Any]] = [
+        (tell, Report(claimed.run, (Line("late"),))),
+        (tell, Report(claimed.run, progress=Progress(percent=99))),
+        (keep_result, Result(claimed.run, "7")),
+    ]
+    for verb, request in late:
+        with pytest.raises(RunOver):
+            store.run(verb, request)
+    assert (store.job(claimed.run.job_id), store.events()) == before
 
 
 def say_everything(store: Store, claimed: Claim) -> None:

@@ -132,7 +132,13 @@ def new_job(tx: Tx, to: str) -> NewJob:
     finished = {"finished_at": tx.now if to in state.TERMINAL else None, "superseded_by": "winner"}
     blank = dict.fromkeys(NewJob.__struct_fields__)
     given = {"id": f"new {to}", "queue": "default", "job_type": "t", "subject_key": "", "generation": 0, "priority": 0}
-    rules = {"max_attempts": 0, "backoff_factor": 2.0, "backoff_base_ms": 1000, "on_interrupt": "fail"}
+    rules = {
+        "max_attempts": 0,
+        "backoff_factor": 2.0,
+        "backoff_base_ms": 1000,
+        "on_interrupt": "fail",
+        "leftovers": "end",
+    }
     lane = {"supersede": "lane", "on_running": "finish", "max_interrupts": 3, "position": 100, "event_count": 1}
     rest = {"schedule_type": "IMMEDIATE", "payload": "{}", "state": to, "execution_mode": "IN_PROCESS"}
     return NewJob(**{**blank, **given, **times, **finished, **rules, **lane, **rest})  # type: ignore[arg-type]

@@ -1,0 +1,171 @@
+"""The log of a run: what comes is kept as it comes, up to a limit, with the stream it came from; nothing raises."""
+
+import os
+import resource
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from semantica_daemon.keeper.log import MARK, STDERR, STDOUT, SUFFIX, Log
+
+RECORD = 8
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "job.log"
+
+
+def log_of(path: Path, limit: int = 1000) -> Log:
+    return Log(str(path), limit)
+
+
+def mark(limit: int) -> bytes:
+    return MARK.format(limit).encode()
+
+
+def streams(path: Path) -> list[tuple[int, int]]:
+    """(offset, stream) of each change."""
+    kept = Path(str(path) + SUFFIX).read_bytes()
+    return [divmod(number, 2) for (number,) in struct.iter_unpack("<Q", kept)]
+
+
+def test_a_run_that_says_nothing_leaves_no_file(path: Path) -> None:
+    log_of(path).close()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_pieces_are_there_as_soon_as_they_are_written(path: Path) -> None:
+    log = log_of(path)
+    for piece in (b"one", b"", b"\xff\x00", b"three\n"):
+        log.write(STDOUT, piece)
+        assert path.read_bytes()[-len(piece) :] == piece or not piece
+        assert log.size == path.stat().st_size
+    assert (path.read_bytes(), log.dropped, log.full) == (b"one\xff\x00three\n", 0, False)
+    assert not Path(str(path) + SUFFIX).exists(), "all of it came from stdout"
+
+
+def test_nobody_else_may_read_it(path: Path) -> None:
+    log = log_of(path)
+    log.write(STDERR, b"x")
+    assert [file.stat().st_mode & 0o777 for file in path.parent.iterdir()] == [0o600, 0o600]
+
+
+def test_each_change_of_stream_is_recorded_with_its_offset(path: Path) -> None:
+    log = log_of(path)
+    for stream, piece in ((STDOUT, b"ab"), (STDERR, b"cde"), (STDERR, b"f"), (STDOUT, b"g"), (STDERR, b"h")):
+        log.write(stream, piece)
+    assert path.read_bytes() == b"abcdefgh"
+    assert streams(path) == [(2, STDERR), (6, STDOUT), (7, STDERR)]
+
+
+def test_what_fits_exactly_is_not_cut(path: Path) -> None:
+    log = log_of(path, 6)
+    log.write(STDOUT, b"abc")
+    log.write(STDOUT, b"def")
+    assert (path.read_bytes(), log.dropped, log.full) == (b"abcdef", 0, False)
+
+
+@pytest.mark.parametrize("pieces", [[b"abcdefgh"], [b"abc", b"defgh"], [b"abcdef", b"gh"], [b"abcdef", b"g", b"h"]])
+def test_past_its_limit_it_is_marked_once_and_the_rest_is_counted(path: Path, pieces: list[bytes]) -> None:
+    log = log_of(path, 6)
+    for piece in pieces:
+        log.write(STDOUT, piece)
+    assert path.read_bytes() == b"abcdef" + mark(6)
+    assert (log.dropped, log.full, log.size) == (2, True, path.stat().st_size)
+    log.write(STDERR, b"more")
+    log.drop(1000)
+    assert path.read_bytes() == b"abcdef" + mark(6)
+    assert log.dropped == 1006
+
+
+def test_a_limit_of_nothing_keeps_the_mark_alone(path: Path) -> None:
+    log = log_of(path, 0)
+    log.write(STDOUT, b"abc")
+    assert (path.read_bytes(), log.dropped) == (mark(0), 3)
+
+
+def test_what_tells_the_streams_apart_counts_towards_the_limit(path: Path) -> None:
+    """Else a run that changes streams with every byte would fill the disk beside its log."""
+    log = log_of(path, 1000)
+    for number in range(2000):
+        log.write(number % 2, b"x")
+    assert log.full
+    assert Path(str(path) + SUFFIX).stat().st_size + log.size <= 1000 + len(mark(1000)) + 2 * RECORD
+
+
+def test_our_own_word_is_said_whatever_the_limit(path: Path) -> None:
+    log = log_of(path, 3)
+    log.write(STDOUT, b"abcdef")
+    log.say("it left 1 behind")
+    assert path.read_bytes() == b"abc" + mark(3) + b"[semantica: it left 1 behind]\n"
+    assert streams(path) == [(3, STDERR)], "what we say is not what the command wrote to its stdout"
+
+
+@pytest.fixture
+def four_bytes() -> Iterator[None]:
+    """No file of this process grows beyond that, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("four_bytes")
+def test_a_full_disk_is_counted_and_named_and_ends_nothing(path: Path) -> None:
+    log = log_of(path)
+    log.write(STDOUT, b"abc")
+    log.write(STDOUT, b"def")
+    log.write(STDERR, b"gh")
+    assert (path.read_bytes(), log.size, log.dropped) == (b"abcd", 4, 4)
+    assert str(path) in log.trouble
+    assert "cannot be written" in log.trouble
+    log.close()
+
+
+@pytest.mark.usefixtures("four_bytes")
+def test_what_is_dropped_is_counted_though_the_limit_is_reached_too(path: Path) -> None:
+    log = log_of(path, 6)
+    log.write(STDOUT, b"abcde")
+    log.write(STDOUT, b"fghij")
+    assert (path.read_bytes(), log.dropped >= 6) == (b"abcd", True)
+    log.close()
+
+
+def test_a_folder_that_is_gone_is_made_again_and_where_that_cannot_be_it_is_trouble(path: Path) -> None:
+    gone, far = log_of(path.parent / "a" / "job.log"), log_of(path.parent / "b" / "c" / "job.log")
+    for log in (gone, far):
+        log.write(STDOUT, b"lost?")
+    assert ((path.parent / "a" / "job.log").read_bytes(), gone.dropped) == (b"lost?", 0)
+    assert (far.dropped, "b/c/job.log" in far.trouble) == (5, True)
+
+
+def test_a_log_that_is_removed_while_it_is_written_is_trouble(path: Path) -> None:
+    log = log_of(path)
+    log.write(STDOUT, b"x")
+    path.unlink()
+    log.write(STDOUT, b"y")
+    log.close()
+    assert "was removed" in log.trouble
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_not_written_to_and_blocks_nobody(path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    log = Log("/dev/full" if kind == "device" else str(path), 1000)
+    log.write(STDOUT, b"abc")
+    assert (log.dropped, bool(log.trouble), log.size) == (3, True, 0)
+
+
+def test_a_link_somebody_has_put_there_is_not_followed(path: Path) -> None:
+    precious = path.parent / "precious"
+    precious.write_text("mine")
+    path.symlink_to(precious)
+    log = log_of(path)
+    log.write(STDOUT, b"overwritten")
+    assert (precious.read_text(), log.dropped) == ("mine", 11)
