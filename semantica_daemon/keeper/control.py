@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 AT_ONCE = 1 << 20
-HELD_BACK_S = 0.001
+HELD_BACK_S = 0.002
 
 
 class Control:

@@ -126,7 +126,9 @@ def test_pop_is_one_search_of_its_index(old: Store) -> None:
     assert plan == "SEARCH jobs USING INDEX idx_jobs_pop (queue=?)"
 
 
-@pytest.mark.parametrize("name", ["reads.EVENTS", "reads.EVENTS_OF_JOB", "reads.LOG_IS_CUT", "reads.STATS", "counts.LOAD"])
+@pytest.mark.parametrize(
+    "name", ["reads.EVENTS", "reads.EVENTS_OF_JOB", "reads.LOG_IS_CUT", "reads.STATS", "counts.LOAD"]
+)
 def test_streams_and_stats_do_not_touch_jobs(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert not re.search(r"\bjobs\b", plan), plan
