@@ -4,6 +4,7 @@ import os
 import resource
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -104,32 +105,34 @@ def test_our_own_word_is_said_whatever_the_limit(path: Path) -> None:
     assert streams(path) == [(3, STDERR)], "what we say is not what the command wrote to its stdout"
 
 
-@pytest.fixture
+@contextmanager
 def four_bytes() -> Iterator[None]:
-    """No file of this process grows beyond that, as on a disk that is full."""
+    """No file of this process grows beyond that, as on a disk that is full: pytest's own neither, so not for long."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("four_bytes")
 def test_a_full_disk_is_counted_and_named_and_ends_nothing(path: Path) -> None:
     log = log_of(path)
-    log.write(STDOUT, b"abc")
-    log.write(STDOUT, b"def")
-    log.write(STDERR, b"gh")
+    with four_bytes():
+        log.write(STDOUT, b"abc")
+        log.write(STDOUT, b"def")
+        log.write(STDERR, b"gh")
     assert (path.read_bytes(), log.size, log.dropped) == (b"abcd", 4, 4)
     assert str(path) in log.trouble
     assert "cannot be written" in log.trouble
     log.close()
 
 
-@pytest.mark.usefixtures("four_bytes")
 def test_what_is_dropped_is_counted_though_the_limit_is_reached_too(path: Path) -> None:
     log = log_of(path, 6)
-    log.write(STDOUT, b"abcde")
-    log.write(STDOUT, b"fghij")
+    with four_bytes():
+        log.write(STDOUT, b"abcde")
+        log.write(STDOUT, b"fghij")
     assert (path.read_bytes(), log.dropped >= 6) == (b"abcd", True)
     log.close()
 
