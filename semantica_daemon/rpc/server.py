@@ -31,6 +31,7 @@ class Server:
         self._held = held
         self._server: asyncio.Server | None = None
         self._inode: tuple[int, int] | None = None
+        self._descriptor = -1
 
     async def open(self) -> None:
         self._rooms.writer.on_room.append(self._room)
@@ -69,6 +70,7 @@ class Server:
     def close(self) -> None:
         """No new connections; the file goes first, so that clients see that nobody is there."""
         server, self._server = self._server, None  # or the next check would bind it again
+        forks.forget(self._descriptor)
         if _inode(self._path) == self._inode:
             with suppress(FileNotFoundError):
                 self._path.unlink()
@@ -81,7 +83,9 @@ class Server:
 
     async def _listen(self) -> None:
         listener = _bind(self._path)
-        forks.keep_from_children(listener.fileno())
+        forks.forget(self._descriptor)
+        self._descriptor = listener.fileno()
+        forks.keep_from_children(self._descriptor)
         self._inode = _inode(self._path)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._connection, sock=listener, backlog=AT_ONCE)

@@ -36,7 +36,8 @@ class Logging(Process):
         options = ["--ready-fd", str(writer), "--log-file", str(log or self.log)]
         with open(self.home / "stderr.log", "ab") as stderr:
             command = [sys.executable, "-m", "semantica_daemon", *options]
-            self.process = subprocess.Popen(command, env=self._env, stderr=stderr, stdout=stderr, pass_fds=(writer,))
+            streams = {"stdin": subprocess.DEVNULL, "stderr": stderr, "stdout": stderr}
+            self.process = subprocess.Popen(command, env=self._env, pass_fds=(writer,), **streams)  # type: ignore[call-overload]
         os.close(writer)
         with open(reader) as told:
             return told.read()
