@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-AT_ONCE = 1 << 20
+AT_ONCE = 65_536  # more would cost a mapping of memory for each order
 HELD_BACK_S = 0.002
 
 

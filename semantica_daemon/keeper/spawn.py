@@ -18,14 +18,16 @@ ROOM = 16  # descriptors that a spawn may need itself
 def spawn(order: Order, ends: list[int], open_files: int) -> int:
     """The pid; `ends` are its stdin, stdout and stderr, `open_files` its soft limit of descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fewer = max(ends) + ROOM < open_files < soft
     before = os.umask(order.umask)
     try:
         _enter(order.cwd)
-        if max(ends) + ROOM < open_files < soft:
+        if fewer:
             resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
         return _spawn(order, [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)])
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if fewer:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.umask(before)
         os.chdir("/")
 
