@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import places
-from semantica_daemon.client.autostart import NoDaemon, reach
+from semantica_daemon.client.autostart import LOOK_EVERY_S, NoDaemon, reach
 from semantica_daemon.client.shapes import Any, Json
 from semantica_daemon.client.surroundings import variables
 
 CHUNK = 262_144
+BACK_WITHIN_S = 5.0
 LARGEST_CALL = 16 * 1024 * 1024
 # How long a daemon may think, beyond what the call itself asks it to wait: longer means that it hangs.
 PATIENCE_S = 60.0
@@ -54,16 +55,11 @@ class Client:
     def __init__(
         self, where: places.Places | None = None, autostart: bool = True, say: Callable[[str], None] | None = None
     ) -> None:
-        where = places.find(os.environ) if where is None else where
+        self._where = places.find(os.environ) if where is None else where
         self._say = say or (lambda _: None)
-        self._socket = reach(where, start=autostart, say=self._say)
-        if sys.platform == "darwin":
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_NOSIGPIPE, 1)
-        self._received = bytearray()
-        self._searched = 0
         self._silence_at = 0.0
         self._number = 0
-        self._told: dict[str, deque[Json]] = {}
+        self._reach(autostart)
 
     def __enter__(self) -> "Client":
         return self
@@ -73,6 +69,14 @@ class Client:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _reach(self, autostart: bool) -> None:
+        self._socket = reach(self._where, start=autostart, say=self._say)
+        if sys.platform == "darwin":
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_NOSIGPIPE, 1)
+        self._received = bytearray()
+        self._searched = 0
+        self._told: dict[str, deque[Json]] = {}
 
     # Calls
 
@@ -91,6 +95,29 @@ class Client:
             elif message.get("id") in (self._number, None):  # null: it could not even read the id
                 return _result(message)
 
+    def ask(self, method: str, /, **params: Any) -> Any:
+        """A call that changes nothing: when the daemon is restarted meanwhile, the new one is asked."""
+        until = None
+        while True:
+            try:
+                return self.call(method, **params)
+            except ConnectionLost as lost:
+                if until is None:
+                    self._say(f"{lost}; waiting for it to come back")
+                    until = time.monotonic() + BACK_WITHIN_S
+                self._come_back(lost, until)
+
+    def _come_back(self, lost: ConnectionLost, until: float) -> None:
+        """A daemon that is just dying may take a connection and break it at once: the next try finds another."""
+        self._socket.close()
+        while time.monotonic() < until:
+            time.sleep(LOOK_EVERY_S)
+            try:
+                return self._reach(autostart=False)
+            except NoDaemon:
+                continue
+        raise lost
+
     def enqueue(self, job_type: str, payload: Json | None = None, **spec: Any) -> Json:
         """Take a job; the Ack."""
         ack: Json = self.call("job.enqueue", job_type=job_type, payload=payload or {}, **spec)
@@ -108,7 +135,7 @@ class Client:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = LONG_WAIT_MS if until is None else max(0, round((until - time.monotonic()) * 1000))
-            waited = self.call("job.wait", job_id=job_id, timeout_ms=min(left, LONG_WAIT_MS))
+            waited = self.ask("job.wait", job_id=job_id, timeout_ms=min(left, LONG_WAIT_MS))
             if waited["finished"]:
                 job: Json = waited["job"]
                 return job
@@ -152,8 +179,8 @@ class Client:
             raise CallRefused(
                 -32600, f"the call has {len(line)} bytes, the daemon takes {LARGEST_CALL}", {"hint": hint}
             )
-        self._socket.settimeout(PATIENCE_S)
         try:
+            self._socket.settimeout(PATIENCE_S)
             self._socket.sendall(line, NO_SIGNAL)
         except OSError as error:
             raise ConnectionLost(f"the daemon does not take the call: {error}") from None

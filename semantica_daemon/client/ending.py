@@ -30,7 +30,7 @@ def wait(arguments: Namespace, terminal: Terminal) -> int:
 def _until(client: Client, job_id: str, until: float | None) -> Json:
     while True:
         left = LONG_WAIT_MS if until is None else round((until - time.monotonic()) * 1000)
-        waited: Json = client.call("job.wait", job_id=job_id, timeout_ms=min(max(0, left), LONG_WAIT_MS))
+        waited: Json = client.ask("job.wait", job_id=job_id, timeout_ms=min(max(0, left), LONG_WAIT_MS))
         if waited["finished"] or (until is not None and time.monotonic() >= until):
             return waited
 

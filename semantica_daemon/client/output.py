@@ -22,7 +22,7 @@ def replies(
         # One run at a time: an offset means nothing in the log of another.
         run = {} if reply["run_id"] is None else {"run_id": reply["run_id"]}
         place = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms}
-        answer = client.call("job.logs", job_id=job_id, **run, **place)
+        answer = client.ask("job.logs", job_id=job_id, **run, **place)
         if reply["run_id"] is None and (answer["run"] or 0) > 1:  # it was quicker than we are: from the first on
             reply = {"run_id": _runs(client, job_id)[0], "next_offset": 0}
             continue
@@ -35,7 +35,7 @@ def replies(
 
 
 def _runs(client: Client, job_id: str) -> list[str]:
-    return [run["run_id"] for run in client.call("job.get", job_id=job_id)["runs"]]
+    return [run["run_id"] for run in client.ask("job.get", job_id=job_id)["runs"]]
 
 
 def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
@@ -44,7 +44,7 @@ def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
         return None
     with client.subscribe(job_id=job_id, event_types=NEWS) as news:
         for _ in chain([None], news):
-            job = client.call("job.get", job_id=job_id)
+            job = client.ask("job.get", job_id=job_id)
             runs = [run["run_id"] for run in job["runs"]]
             later = runs[runs.index(reply["run_id"]) + 1 :] if reply["run_id"] in runs else []
             if later or job["state"] in ENDS:
@@ -54,7 +54,7 @@ def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
 
 def _is_last(client: Client, job_id: str, reply: Json) -> bool:
     """Most jobs have one run, and need no further question."""
-    newest = client.call("job.logs", job_id=job_id, limit=1) if reply["state"] != "DONE" or reply["run"] != 1 else reply
+    newest = client.ask("job.logs", job_id=job_id, limit=1) if reply["state"] != "DONE" or reply["run"] != 1 else reply
     return bool(newest["run_id"] == reply["run_id"])
 
 
@@ -62,11 +62,12 @@ def of_run(client: Client, job_id: str, run: Json, wait_ms: int) -> Iterator[Jso
     """Of one run (`{}` is the newest, `{"run": 2}`): as far as there is something within the wait."""
     offset = 0
     while True:
-        reply = client.call("job.logs", job_id=job_id, offset=offset, limit=CHUNK, timeout_ms=wait_ms, **run)
+        reply = client.ask("job.logs", job_id=job_id, offset=offset, limit=CHUNK, timeout_ms=wait_ms, **run)
         offset = reply["next_offset"]
         yield reply
         if reply["eof"] or not (reply["chunk"] or wait_ms):
             return
+        run = {"run_id": reply["run_id"]} if reply["run_id"] else run  # the newest by then may be another
 
 
 def pieces(reply: Json) -> Iterator[tuple[str, bytes]]:

@@ -301,3 +301,20 @@ def test_it_starts_within_moments(line: Line) -> None:
     began = time.monotonic()
     assert line("run", "--", "true").code == 0
     assert time.monotonic() - began < 5
+
+
+def test_who_only_looks_finds_the_daemon_again_when_it_comes_back(home: Path, tmp_path: Path) -> None:
+    """The job is put back and runs again, in the daemon that comes next."""
+    line = Line(home, tmp_path)
+    os.mkfifo(tmp_path / "go")
+    with Process(home).start() as process:
+        line("add", "--on-interrupt", "requeue", "--", "sh", "-c", "echo begun; cat go; exit 7")
+        follower = line.start("logs", "-f", "@last")
+        follower.until("begun\n")
+        process.kill()
+        follower.until("waiting for it to come back", "err")
+        process.start()
+        (tmp_path / "go").write_text("")
+        told = follower.told()
+        assert (told.code, told.out.count("begun\n")) == (0, 2)
+        assert line("wait", "@last").code == 7
