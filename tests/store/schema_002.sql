@@ -219,4 +219,4 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (9, 0, 'add idempotency', '64082fb78e484f5ea1d798439b89104aa5ead84848d51cdccee79fce5bc376a0');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (10, 0, 'subprocesses', 'f596dd21c98eec05bf14608221cd333a84b9d94ae6d27df53e371837556a1b5c');
+VALUES (10, 0, 'add subprocesses', 'f596dd21c98eec05bf14608221cd333a84b9d94ae6d27df53e371837556a1b5c');
