@@ -187,7 +187,7 @@ class Keeper:
         names += ["…"] if len(left) > MOST_NAMED else []
         run.log.say(f"its main process has ended and left {len(left)} behind, which are ended: {', '.join(names)}")
         self._grown(run)
-        self._control.say({"op": "left", "run": run.order.run, "names": names})
+        self._control.say({"op": "left", "run": run.order.run})
 
     def _end(self, run: Run, sent: int) -> None:
         """To all of it at once."""
@@ -275,7 +275,3 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else soft, hard))
     Keeper(open_files, workspaces).work()
-
-
-if __name__ == "__main__":
-    main()
