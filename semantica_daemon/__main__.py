@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from semantica_daemon import VERSION, daemon
+from semantica_daemon import VERSION, serving
 from semantica_daemon.errors import StartRefused
 
 EPILOG = """\
@@ -49,7 +49,7 @@ def main() -> None:
     closing the database in passing would."""
     arguments = parse(sys.argv[1:])
     try:
-        daemon.main(arguments.config, arguments.check, arguments.log_file, arguments.ready_fd)
+        serving.main(arguments.config, arguments.check, arguments.log_file, arguments.ready_fd)
     except StartRefused as refused:
         print(f"semanticad: {refused}", file=sys.stderr, flush=True)  # noqa: T201
         os._exit(refused.exit_code)

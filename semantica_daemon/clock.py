@@ -23,9 +23,17 @@ class Clock(Protocol):
         """Seconds that never jump, for measuring."""
         ...
 
-    def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
-        """Call `callback` on the loop in `delay_ms`."""
+    def elapsed(self) -> int:
+        """Milliseconds since boot: nobody sets them, and they go on while the machine is suspended."""
         ...
+
+    def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` on the loop in `delay_ms`, in which a suspended machine does not count."""
+        ...
+
+
+# macOS has no BOOTTIME; its MONOTONIC is one.
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
@@ -34,6 +42,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def elapsed(self) -> int:
+        return time.clock_gettime_ns(SINCE_BOOT) // 1_000_000
 
     def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)

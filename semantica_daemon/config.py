@@ -28,9 +28,16 @@ class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
     log_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 64_000_000
 
 
+class MachineSection(Struct, frozen=True, forbid_unknown_fields=True):
+    idle: Literal["auto", "always", "never"] = "auto"
+    power: Literal["auto", "mains", "battery"] = "auto"
+    idle_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 120_000
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     daemon: DaemonSection = DaemonSection()
     queues: dict[str, QueueRules] = {}
+    machine: MachineSection = MachineSection()
     limits: LimitsSection = LimitsSection()
     handlers: dict[str, str] = {}
     handler_path: list[str] = []
@@ -82,6 +89,6 @@ def _explain(message: str) -> str:
 
 
 def _keys(section: str) -> tuple[str, ...]:
-    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "limits": LimitsSection}
+    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineSection, "limits": LimitsSection}
     kind = kinds.get(section, QueueRules if section.startswith("queues") else None)
     return kind.__struct_fields__ if kind else ()

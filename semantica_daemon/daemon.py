@@ -1,15 +1,11 @@
 """The composition root, the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
 
 import asyncio
-import gc
 import os
-import resource
-import signal
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -18,18 +14,21 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from semantica_daemon import VERSION, config, environment, logs, paths
-from semantica_daemon.clock import Clock, SystemClock
+from semantica_daemon import VERSION, environment, logs, paths
+from semantica_daemon.clock import Clock
 from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, keepers
 from semantica_daemon.engine.attempt import Housing, Workshop
 from semantica_daemon.engine.dispatcher import Dispatcher
+from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.keepers import Keepers
+from semantica_daemon.engine.machine import Machine, Rules
 from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass
+from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
 from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.secrets import Secrets
@@ -39,6 +38,7 @@ from semantica_daemon.errors import StartRefused
 from semantica_daemon.keeper import processes
 from semantica_daemon.keeper.processes import Identity
 from semantica_daemon.lock import Held, locked
+from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
@@ -57,8 +57,6 @@ log = structlog.get_logger()
 MARGIN_MS = 500
 KEEPER_LOCK = "keeper.lock"
 WORKSPACES = "workspaces"
-# Objects between two looks for cycles: at the usual 700 a busy daemon would look several times for each batch.
-GARBAGE_AFTER = 20_000
 
 
 class Setting(Struct, frozen=True):
@@ -158,8 +156,9 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
         database = open_database(setting)
         held.note(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
-            writer = Writer(database, setting.clock)
+            writer = Writer(database, setting.clock, processes.boot_id())
             tasks.start_soon(writer.work)
+            await writer.look_at_clock()
             data = setting.paths.data
             minder = Keepers(data / KEEPER_LOCK, data / WORKSPACES, setting.open_files)
             recovered = await writer.run(recover, await orphans_ended(setting, readers))
@@ -204,18 +203,22 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
     feed = Feed(readers, database.epoch, database.sequence)
     shop = workshop(setting, parts, feed)
     dispatcher = Dispatcher(shop)
-    scheduler = Pass("scheduler", Scheduler(writer).step, setting.clock)
+    intake = Intake(found, shop.housing.environment)
+    time = timekeeping(setting, parts, intake, dispatcher)
+    allowed = limits(setting.config.slots, setting.config.queues)
     rooms = Rooms(
         writer=writer,
         readers=readers,
         feed=feed,
-        intake=Intake(found, shop.housing.environment),
+        intake=intake,
         waiting=Waiting(readers, writer, feed),
         output=Output(readers, feed, dispatcher.watch),
+        machine=time.machine,
+        explainer=Explainer(readers, time.machine, allowed, setting.clock),
         tokens=shop.tokens,
         clock=setting.clock,
-        limits=limits(setting.config.slots, setting.config.queues),
-        passes=[scheduler],
+        limits=allowed,
+        passes=[time.scheduler, time.watch],
         running=lambda: dispatcher.running,
         shutdown=lambda reason: daemon.stop(reason),
         database=setting.paths.database,
@@ -224,16 +227,53 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         connections=set(),
     )
     server = Server(setting.paths.socket, rooms, held)
-    rooms.passes.append(Pass("socket", server.check, setting.clock))
+    rooms.passes.append(Pass("socket", beat(server, writer, list(rooms.passes)), setting.clock))
     daemon = Daemon(rooms, dispatcher, server, shop)
 
-    def wake(committed: Committed) -> None:
-        if committed.due is not None:
-            scheduler.wake_by(committed.due)
-
     told = logs.EventLog(setting.config.daemon.log_level)
-    writer.on_commit += [feed.committed, dispatcher.committed, wake, told.committed]
+    writer.on_commit += [feed.committed, dispatcher.committed, time.committed, told.committed]
     return daemon
+
+
+class Timekeeping(NamedTuple):
+    """What happens by itself: when something is due, and when the machine is as somebody needs it."""
+
+    machine: Machine
+    scheduler: Pass
+    watch: Pass
+
+    def committed(self, committed: Committed) -> None:
+        if committed.due is not None:
+            self.scheduler.wake_by(committed.due)
+
+
+def timekeeping(setting: Setting, parts: Parts, intake: Intake, dispatcher: Dispatcher) -> Timekeeping:
+    """Who waits for the machine wakes its watch; what that finds reaches the claims, and wakes the scheduler."""
+    clock, machine = setting.clock, setting.config.machine
+    rules = Rules(machine.idle, machine.power, machine.idle_ms)
+    found = Machine(rules, Sources(clock, lambda: dispatcher.running), clock, parts.readers, parts.writer)
+    scheduler = Pass("scheduler", Scheduler(parts.writer, intake.admit, found.needed).step, clock)
+    watch = Pass("machine", found.step, clock)
+
+    def publish(facts: Facts) -> None:
+        parts.database.facts = facts
+
+    publish(found.facts)
+    found.publish, found.gained, found.wake_by = publish, scheduler.wake, watch.wake_by
+    return Timekeeping(found, scheduler, watch)
+
+
+def beat(server: Server, writer: Writer, others: list[Pass]) -> Callable[[], Awaitable[int]]:
+    """The one thing that goes on while nothing happens, every few seconds: the socket is looked after, and whether the
+    machine slept or its clock was set. So nobody else has to wake up for that."""
+
+    async def step() -> int:
+        writer.notice_step()
+        for part in others:
+            part.wake_if_due()
+        return await server.check()
+
+    return step
 
 
 def in_force(setting: Setting) -> dict[str, Any]:
@@ -277,76 +317,3 @@ def open_database(setting: Setting) -> Database:
         log.info("migrated", versions=applied)
     rules = limits(setting.config.slots, setting.config.queues)
     return Database(connection, rules, setting.random, setting.config.daemon.durability == "full")
-
-
-async def serve(setting: Setting) -> None:
-    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs.
-
-    Leaves by os._exit, with the lock still held: a handler's thread or task that will not end would keep the loop, and
-    so the process, for ever, and must not go on beside the next daemon.
-    """
-    async with running(setting) as daemon:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_log_loop_error)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
-        gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
-        gc.set_threshold(GARBAGE_AFTER)
-        log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
-        logs.starter.tell("ready")
-        await daemon.until_stopped()
-        await daemon.close()
-        log.info("stopped", left_behind=daemon.left_behind)
-        os._exit(0)
-
-
-def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio has to say, a line each: no descriptor left to accept with, a task of a handler that failed."""
-    log.error("loop_error", reason=context.get("message"), error=repr(context.get("exception")))
-
-
-def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
-    """With `check` it stops where the first thing would be touched."""
-    where = paths.find(os.environ)
-    if config_path is not None:
-        where = where._replace(config=config_path.absolute())
-    os.umask(0o077)
-    if ready_fd is not None:
-        logs.starter.waits_on(ready_fd)
-    if log_file is not None:
-        logs.to_file(log_file)
-    try:
-        settings = config.load(where.config, must_exist=config_path is not None)
-        if check:
-            handlers.load(settings.handlers, settings.handler_path)
-            print(f"{where.config} is right" if where.config.exists() else f"no {where.config}: the defaults hold")  # noqa: T201
-            return
-        open_files = raise_file_limit()
-        logs.configure(settings.daemon.log_level, settings.daemon.log_format)
-        anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))
-    except StartRefused as refused:
-        logs.starter.tell(str(refused))
-        raise
-
-
-async def served(setting: Setting) -> None:
-    """What stops the daemon is told, and it leaves: the next start recovers."""
-    try:
-        await serve(setting)
-    except Exception as failed:
-        error: BaseException = failed
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        if isinstance(error, StartRefused):
-            raise error from None
-        log.error("failed", exc_info=error)
-        os._exit(70)
-
-
-def raise_file_limit() -> int:
-    """A thousand connections need more than the usual soft limit, which is answered: jobs are given that one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = hard if hard != resource.RLIM_INFINITY else 65_536
-    if soft < min(wanted, 65_536):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 65_536), hard))
-    return soft

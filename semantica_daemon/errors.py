@@ -60,6 +60,22 @@ class JobNotFound(Refusal):
     number, code = 4001, "E_JOB_NOT_FOUND"
 
 
+class TemplateNotFound(Refusal):
+    number, code = 4001, "E_TEMPLATE_NOT_FOUND"
+
+
+class ScheduleNotFound(Refusal):
+    number, code = 4001, "E_SCHEDULE_NOT_FOUND"
+
+
+class NameTaken(Refusal):
+    number, code = 4002, "E_NAME_TAKEN"
+
+
+class InUse(Refusal):
+    number, code = 4002, "E_IN_USE"
+
+
 class RunNotFound(Refusal):
     number, code = 4001, "E_RUN_NOT_FOUND"
 

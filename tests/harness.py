@@ -25,19 +25,31 @@ START = 1_800_000_000_000
 
 
 class ManualClock:
-    """Stands still until it is advanced; timers fire in order, each at its own instant."""
+    """Stands still until it is advanced; timers fire in order, each at its own instant. `step` sets the wall clock,
+    `suspend` is a machine that sleeps: its timers do not go on meanwhile."""
 
     def __init__(self, now: int = START) -> None:
         self._now = float(now)
+        self._set_by = 0
+        self._slept = 0
         self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._cancelled: set[int] = set()
         self._numbers = itertools.count()
 
     def now(self) -> int:
-        return int(self._now)
+        return int(self._now) + self._slept + self._set_by
 
     def monotonic(self) -> float:
         return self._now / 1000
+
+    def elapsed(self) -> int:
+        return int(self._now) + self._slept
+
+    def step(self, ms: int) -> None:
+        self._set_by += ms
+
+    def suspend(self, ms: int) -> None:
+        self._slept += ms
 
     def after(self, delay_ms: float, callback: Callable[[], object]) -> "ManualTimer":
         number = next(self._numbers)

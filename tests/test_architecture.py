@@ -36,16 +36,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "rpc", "engine", "store", "model", "errors", "clock", "config", "logs", "paths", "lock", "forks",
         "failpoints", "environment", "keeper", "",
     },
-    "__main__": {"daemon", "errors", ""},
+    "serving": {"daemon", "engine", "config", "logs", "paths", "clock", "errors", ""},
+    "__main__": {"serving", "errors", ""},
 }  # fmt: skip
 IMPURE = {
     "aiosqlite", "anyio", "asyncio", "datetime", "io", "logging", "os", "pathlib", "random", "socket", "sqlite3",
     "structlog", "subprocess", "sys", "tempfile", "threading", "time",
 }  # fmt: skip
+EDGES = {"model/cron.py": {"datetime"}}  # cronsim and zoneinfo speak it; epoch ms go in and come out
 BANNED = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service"}
 # Around a verb, around user code, around a request; the writer's own, carried over from its thread, end the daemon.
 CATCH_ALLS = {"store/database.py", "engine/in_process.py", "rpc/connection.py"}
-CATCH_ALLS |= {"engine/thread.py", "engine/writer.py", "daemon.py", "client/__main__.py"}
+CATCH_ALLS |= {"engine/thread.py", "engine/writer.py", "serving.py", "client/__main__.py"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 40
@@ -141,7 +143,7 @@ def test_nothing_is_imported_only_for_types(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) == "model"], ids=name_of)
 def test_the_model_is_pure(path: Path) -> None:
     tree = tree_of(path)
-    assert not {name.partition(".")[0] for name in imported(tree)} & IMPURE
+    assert not {name.partition(".")[0] for name in imported(tree)} & IMPURE - EDGES.get(name_of(path), set())
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
 
 

@@ -14,15 +14,16 @@ from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.keepers import Keepers
-from semantica_daemon.engine.passes import LONGEST_WAIT_MS
 from semantica_daemon.engine.reporter import Reporter
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.writer import Writer
-from semantica_daemon.model.outcome import PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
+from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
+
+LOOK_AGAIN_MS = 30_000
 
 
 class Housing(Struct, frozen=True):
@@ -131,6 +132,8 @@ class Attempt:
             return timed_out(self.claim.timeout_ms or 0)
         if self._cause == "deadline":
             return PAST_DEADLINE
+        if self._cause == "lost" and not outcome.unstarted:
+            return LOST
         if self._cause == "shutdown" and outcome.error is not None and not outcome.unstarted:
             return SHUT_DOWN
         return outcome
@@ -141,7 +144,7 @@ class Attempt:
         if left <= 0:
             self.stop("deadline")
         else:
-            again = self.shop.clock.after(min(left, LONGEST_WAIT_MS), lambda: self._watch_deadline(deadline))
+            again = self.shop.clock.after(min(left, LOOK_AGAIN_MS), lambda: self._watch_deadline(deadline))
             self._timers.append(again)
 
     def _past_grace(self) -> None:

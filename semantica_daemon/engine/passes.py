@@ -7,8 +7,6 @@ from msgspec import Struct
 
 from semantica_daemon.clock import Clock
 
-LONGEST_WAIT_MS = 30_000
-
 
 class LastPass(Struct):
     """What admin.health shows of a part."""
@@ -36,6 +34,12 @@ class Pass:
         if self.last.next_at is None or instant < self.last.next_at:
             self._wake.set()
 
+    def wake_if_due(self) -> None:
+        """Its timer stands still while the machine is suspended, and knows nothing of a clock that was set: called
+        every few seconds (`daemon`), which wakes nobody else."""
+        if self.last.next_at is not None and self.last.next_at <= self._clock.now():
+            self._wake.set()
+
     async def run(self) -> None:
         while True:
             self._wake.clear()
@@ -46,12 +50,10 @@ class Pass:
             await self._wait(self.last.next_at)
 
     async def _wait(self, due: int | None) -> None:
-        """Never longer than LONGEST_WAIT_MS towards a given instant, so that waking from suspend is noticed."""
         if due is None:
             await self._wake.wait()
             return
-        delay = min(max(0, due - self._clock.now()), LONGEST_WAIT_MS)
-        timer = self._clock.after(delay, self._wake.set)
+        timer = self._clock.after(max(0, due - self._clock.now()), self._wake.set)
         try:
             await self._wake.wait()
         finally:

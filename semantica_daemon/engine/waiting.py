@@ -4,7 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import Annotated
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
 from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
@@ -12,8 +13,13 @@ from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
+from semantica_daemon.store.writes.emit import Emit, Latched, emit
 
 Wait = Annotated[int, Meta(ge=0, le=86_400_000)]
+
+
+class Emitted(Struct, frozen=True):
+    matched: list[str]
 
 
 class Waiting:
@@ -49,6 +55,16 @@ class Waiting:
         if wait_ms and result.cancelling:
             return await self._until_gone(result, wait_ms)
         return result
+
+    async def emit(self, said: Emit) -> Emitted:
+        """In parts, as a cancel: however many wait for it, nobody else waits long for the writer."""
+        matched: list[str] = []
+        part: Latched = await asyncio.shield(self._writer.run(emit, said, ours=False))
+        matched += part.matched
+        while part.more:
+            part = await self._writer.run(emit, msgspec.structs.replace(said, newest=part.newest), ours=False)
+            matched += part.matched
+        return Emitted(list(dict.fromkeys(matched)))
 
     async def _until_gone(self, result: Cancelled, wait_ms: int) -> Cancelled:
         waited = await asyncio.gather(*(self.until_ended(job_id, wait_ms) for job_id in result.cancelling))

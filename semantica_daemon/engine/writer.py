@@ -21,6 +21,7 @@ from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, Committed, Database, Verb
+from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
 from semantica_daemon.store.writes.lifecycle import nothing
 
 log = structlog.get_logger()
@@ -46,7 +47,7 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class Writer:
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, boot_id: str) -> None:
         self.on_commit: list[Callable[[Committed], None]] = []
         self.on_room: list[Callable[[], None]] = []
         self.claiming = False
@@ -56,6 +57,8 @@ class Writer:
         self.failed = False
         self._database = database
         self._clock = clock
+        self._boot_id = boot_id
+        self._offset_ms = self._read_clock().offset_ms
         self._waiting: deque[Entry] = deque()
         self._busy = False
         self._scheduled = False
@@ -80,11 +83,20 @@ class Writer:
         self._waiting.append(Entry(command, done, ours, slow or command.durable))
         self._begin_soon()
 
-    async def run(self, verb: Verb, request: Any, *, ours: bool = True) -> Any:
+    async def run(self, verb: Verb, request: Any, *, ours: bool = True, slow: bool = True) -> Any:
         """Waits for the commit; may take its time. What is ours is never dropped, a caller's is refused when lost."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(Command(verb, request), lambda result: _resolve(reply, result), ours=ours, slow=True)
+        self.submit(Command(verb, request), lambda result: _resolve(reply, result), ours=ours, slow=slow)
         return await reply
+
+    async def look_at_clock(self) -> None:
+        """At start, before anything goes by it: it may have been set while no daemon ran."""
+        await self.run(set_clock, self._read_clock())
+
+    def notice_step(self) -> None:
+        """Every commit looks whether the clock was set; this one where there may be none for long."""
+        if self._stepped(self._read_clock()):
+            self.submit(Command(nothing, None), ours=True)
 
     async def work(self) -> None:
         """The writer task: ends only by being cancelled, or with what the writer cannot go on after."""
@@ -100,7 +112,7 @@ class Writer:
         most = 1 if self._one_by_one else MOST_IN_BATCH
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
         self._one_by_one = max(0, self._one_by_one - 1)
-        if self._always_slow or any(entry.slow for entry in batch):
+        if self._always_slow or any(entry.slow for entry in batch) or self._stepped(self._read_clock()):
             self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
         else:
             self._here(batch)
@@ -158,8 +170,23 @@ class Writer:
             self._end.set_exception(fatal)
 
     def _transact(self, batch: list[Entry], patient: bool) -> Committed:
+        """A clock that was set is dealt with first: nothing is decided by the new time before."""
         commands = [entry.command for entry in batch]
-        return self._database.transact(commands, self._clock.now(), self.claiming, patient)
+        reading = self._read_clock()
+        stepped = self._stepped(reading)
+        if stepped:
+            commands.insert(0, Command(set_clock, reading))
+        committed = self._database.transact(commands, self._clock.now(), self.claiming, patient)
+        if stepped:
+            self._offset_ms = reading.offset_ms
+            del committed.results[0]
+        return committed
+
+    def _read_clock(self) -> Reading:
+        return Reading(self._boot_id, self._clock.now() - self._clock.elapsed())
+
+    def _stepped(self, reading: Reading) -> bool:
+        return abs(reading.offset_ms - self._offset_ms) >= NOTICED_MS
 
     def _patiently(self, batch: list[Entry]) -> Committed:
         """On the writer's thread. Another process may hold the database: tried a few times, then given up."""

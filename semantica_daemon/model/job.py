@@ -22,6 +22,7 @@ Queue = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_
 JobType = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"\A[^\x00]*\Z")]
 Subject = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\A[^\x00]*\Z")]
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\A[^\x00]*\Z")]
+Value = Annotated[str, Meta(max_length=1024, pattern=r"\A[^\x00]*\Z")]
 JobId = Annotated[str, Meta(min_length=4, max_length=36, pattern=r"\A[0-9a-fA-F-]+\Z")]
 Mode = Literal["SUBPROCESS", "IN_PROCESS", "EXTERNAL"]
 
@@ -32,8 +33,12 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     delay_ms: Ms | None = None
     wait_for_idle: bool = False
     require_charging: bool = False
-    wait_for_event: str | None = None
-    conditions: dict[str, str] | None = None
+    wait_for_event: Label | None = None
+    conditions: Annotated[dict[Label, Value], Meta(max_length=100)] | None = None
+
+    @property
+    def has_conditions(self) -> bool:
+        return self.wait_for_idle or self.require_charging or self.wait_for_event is not None or bool(self.conditions)
 
 
 IMMEDIATE = Schedule()
@@ -75,7 +80,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     traceparent: Annotated[str, Meta(pattern=r"\A[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
     idempotency_key: Label | None = None
     idempotency_ttl_ms: Ms = 86_400_000
-    template_id: str | None = None
+    template_id: Label | None = None
     durable: bool = False
 
     @property
@@ -105,20 +110,14 @@ class Forecast(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-LATER = (
-    "debounce_ms",
-    "max_wait_ms",
-    "stop_when_lost",
-    "workspace",
-    "inputs",
-    "parent_job_id",
-    "parents",
-    "concurrency_key",
-    "template_id",
-)
-LATER_IN_SCHEDULE = ("wait_for_idle", "require_charging", "wait_for_event", "conditions")
+LATER = ("workspace", "inputs", "parent_job_id", "parents", "concurrency_key")
 _later_fields = attrgetter(*LATER)
 NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
+GOES_WITH = {
+    "scheduled_at": "AT",
+    "delay_ms": "AFTER",
+    **dict.fromkeys(("wait_for_idle", "require_charging", "wait_for_event", "conditions"), "CONDITION"),
+}
 UNHASHED: dict[str, Any] = {
     "idempotency_key": None,
     "idempotency_ttl_ms": 86_400_000,
@@ -137,25 +136,43 @@ def check(spec: JobSpec) -> None:
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
-        raise InvalidParams(
-            "generation needs a subject_key - at `$.generation`", "say what the job is about", path="$.generation"
-        )
+        raise _wrong("$.generation", "generation needs a subject_key", "say what the job is about")
+    if spec.debounce_ms is not None or spec.max_wait_ms is not None:
+        _check_debounce(spec)
+    if spec.stop_when_lost and not (spec.schedule.wait_for_idle or spec.schedule.require_charging):
+        raise _wrong("$.stop_when_lost", "nothing that could be lost", "it goes with wait_for_idle or require_charging")
 
 
 def _check_schedule(schedule: Schedule) -> None:
-    if schedule.type == "CONDITION":
-        raise _later("$.schedule.type")
-    for field in LATER_IN_SCHEDULE:
-        if getattr(schedule, field):
-            raise _later(f"$.schedule.{field}")
+    """Each type needs its own; whatever else is given has to hold as well."""
+    if schedule.type == "IMMEDIATE":
+        for field in GOES_WITH:
+            value = getattr(schedule, field)
+            if value is not None and value is not False and value != {}:
+                hint = f'{field} goes with type "{GOES_WITH[field]}"'
+                raise _wrong(f"$.schedule.{field}", f"schedule type IMMEDIATE takes no {field}", hint)
     for kind, field in (("AT", "scheduled_at"), ("AFTER", "delay_ms")):
-        given = getattr(schedule, field) is not None
-        if given != (schedule.type == kind):
-            raise InvalidParams(
-                f"schedule type {schedule.type} {'takes no' if given else 'needs'} {field} - at `$.schedule.{field}`",
-                f'{field} goes with type "{kind}"',
-                path=f"$.schedule.{field}",
-            )
+        if schedule.type == kind and getattr(schedule, field) is None:
+            hint = f"give {field}, or another type"
+            raise _wrong(f"$.schedule.{field}", f"schedule type {kind} needs {field}", hint)
+    if schedule.type == "CONDITION" and not schedule.has_conditions:
+        hint = "give wait_for_idle, require_charging, wait_for_event or conditions"
+        raise _wrong("$.schedule", "schedule type CONDITION has no condition", hint)
+
+
+def _check_debounce(spec: JobSpec) -> None:
+    if spec.debounce_ms is None:
+        raise _wrong("$.max_wait_ms", "max_wait_ms needs debounce_ms", "it bounds how long that may postpone a job")
+    if spec.subject_key is None or spec.supersede == "none":
+        hint = "give a subject_key, and leave supersede as it is"
+        raise _wrong("$.debounce_ms", "debounce_ms waits for a quiet lane, and there is no lane", hint)
+    if spec.max_wait_ms is not None and spec.max_wait_ms < spec.debounce_ms:
+        hint = f"make it at least {spec.debounce_ms}, or debounce_ms smaller"
+        raise _wrong("$.max_wait_ms", "max_wait_ms is less than debounce_ms", hint)
+
+
+def _wrong(path: str, message: str, hint: str) -> InvalidParams:
+    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
 
 
 def _later(path: str) -> NotSupported:

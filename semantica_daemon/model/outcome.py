@@ -7,7 +7,7 @@ from msgspec import Struct
 Class = Literal["transient", "permanent", "infra"]
 CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
 LARGEST_RESULT = 10_000_000  # bytes of JSON
-Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown"]
+Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "lost"]
 
 
 class Error(Struct, frozen=True, rename={"class_": "class"}):
@@ -19,13 +19,14 @@ class Error(Struct, frozen=True, rename={"class_": "class"}):
 
 class Outcome(Struct, frozen=True):
     """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing;
-    `unstarted`: nothing of it ever ran."""
+    `unstarted`: nothing of it ever ran; `lost`: what it needs of the machine was, and it waits for that again."""
 
     result: str | None = None
     error: Error | None = None
     exit_code: int | None = None
     interrupted: bool = False
     unstarted: bool = False
+    lost: bool = False
 
     @property
     def failed_claim(self) -> bool:
@@ -41,6 +42,9 @@ ESCAPED = Outcome(
 )
 SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True
+)
+LOST = Outcome(
+    error=Error("E_CONDITION_LOST", "infra", "the machine is no longer as it needs it; it waits again"), lost=True
 )
 PAST_DEADLINE = Outcome(error=Error("E_DEADLINE", "permanent", "the deadline passed while this run was under way"))
 

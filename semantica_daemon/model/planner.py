@@ -40,6 +40,7 @@ class Live(Struct, frozen=True):
     stopping: bool = False
     queue: str = ""
     interrupts: int = 0
+    postponed_since: int | None = None
 
 
 class Plan(Struct, frozen=True):

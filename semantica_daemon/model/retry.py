@@ -52,6 +52,8 @@ def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
         return Verdict(state.SUPERSEDED, "SUPERSEDED")
     if outcome.error is None:
         return Verdict(state.DONE, "DONE")
+    if outcome.lost:
+        return Verdict(state.SUPERSEDED if standing.stale else state.SCHEDULED, "INTERRUPTED")
     if _is_put_back(standing, outcome):
         return Verdict(state.SUPERSEDED if standing.stale else state.QUEUED, "INTERRUPTED")
     if outcome.unstarted or outcome.error.class_ == "permanent" or standing.attempts >= standing.max_attempts:

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from semantica_daemon.model.outcome import Error
+from semantica_daemon.model.reason import Condition
 
 NULL = Raw(b"null")
 
@@ -54,6 +55,10 @@ class JobView(Struct, frozen=True, kw_only=True):
     wait_for_idle: bool
     require_charging: bool
     wait_for_event: str | None
+    event_met_at: int | None
+    stop_when_lost: bool
+    debounce_ms: int | None
+    max_wait_ms: int | None
     parent_job_id: str | None
     chain_group_id: str | None
     user_tag: str | None
@@ -76,8 +81,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     idempotency_key: str | None
     spec_hash: str | None
     retry_of: str | None = None
-    template_id: str | None = None
-    schedule_id: str | None = None
+    template_id: str | None
+    schedule_id: str | None
     workspace_path: str | None = None
     archived_at: int | None = None
     held_at: int | None = None
@@ -99,6 +104,7 @@ class RunView(Struct, frozen=True):
 
 
 class JobWithRuns(JobView, frozen=True, kw_only=True):
+    conditions: list[Condition]
     runs: list[RunView]
 
 

@@ -11,26 +11,31 @@ from msgspec import Struct
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.clock import Clock
+from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.machine import Activity, Machine, MachineView
 from semantica_daemon.engine.output import Asked, Chunk, Output
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.engine.waiting import Waiting
+from semantica_daemon.engine.waiting import Emitted, Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping, TooManySubscriptions
 from semantica_daemon.model.event import Event, Filter
 from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.reason import Explanation
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.model.view import JobWithRuns, QueueView
 from semantica_daemon.rpc import params
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
 from semantica_daemon.rpc.session import Session
-from semantica_daemon.rpc.subscription import follow
-from semantica_daemon.store import reads
+from semantica_daemon.rpc.subscription import Heart, follow
+from semantica_daemon.store import catalogue, reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.transition import Running
+from semantica_daemon.store.writes import schedules, templates
 from semantica_daemon.store.writes.cancel import Cancel, Cancelled
+from semantica_daemon.store.writes.emit import Emit
 
 MAX_IN_FLIGHT = 1000
 MAX_BATCH = 1000
@@ -48,6 +53,8 @@ class Rooms(Struct):
     intake: Intake
     waiting: Waiting
     output: Output
+    machine: Machine
+    explainer: Explainer
     tokens: dict[str, Running]
     clock: Clock
     limits: Limits
@@ -90,8 +97,7 @@ async def logs(rooms: Rooms, session: Session, asked: params.LogsParams) -> Chun
 
 
 async def cancel(rooms: Rooms, _: Session, asked: params.CancelParams) -> Cancelled:
-    if rooms.status == "stopping":
-        raise Stopping("the daemon is stopping", "call again when it is back")
+    _go_on(rooms)
     return await rooms.waiting.cancel(selection(asked), asked.wait_ms)
 
 
@@ -117,13 +123,47 @@ async def subscribe(rooms: Rooms, session: Session, asked: params.SubscribeParam
         tuple(asked.event_types or ()), tuple(asked.levels or ()),
     )  # fmt: skip
     subscription_id = os.urandom(8).hex()
-    task = asyncio.get_running_loop().create_task(follow(session, rooms.feed, subscription_id, wanted, start))
+    heart = Heart(rooms.explainer, rooms.clock) if wanted.job_id else None
+    task = asyncio.get_running_loop().create_task(follow(session, rooms.feed, subscription_id, wanted, start, heart))
     session.follow(subscription_id, task)
     return params.Subscribed(subscription_id, start[0], rooms.feed.epoch)
 
 
 async def unsubscribe(rooms: Rooms, session: Session, asked: params.UnsubscribeParams) -> params.Unsubscribed:
     return params.Unsubscribed(session.unfollow(asked.subscription_id))
+
+
+async def emit(rooms: Rooms, _: Session, asked: params.EmitParams) -> Emitted:
+    _go_on(rooms)
+    return await rooms.waiting.emit(Emit(asked.key, asked.value))
+
+
+async def explain(rooms: Rooms, _: Session, asked: params.OneJob) -> Explanation:
+    return await rooms.explainer.explain(asked.job_id)
+
+
+async def machine(rooms: Rooms, _: Session, asked: params.Params) -> MachineView:
+    return await rooms.machine.view()
+
+
+async def activity(rooms: Rooms, _: Session, asked: params.ActivityParams) -> Activity:
+    return await rooms.machine.activity(asked.source)
+
+
+async def get_template(rooms: Rooms, _: Session, asked: templates.Which) -> catalogue.TemplateView:
+    return await rooms.readers.ask(catalogue.template, asked.template_id)
+
+
+async def list_templates(rooms: Rooms, _: Session, asked: params.Params) -> params.TemplateList:
+    return params.TemplateList(await rooms.readers.ask(catalogue.templates))
+
+
+async def get_schedule(rooms: Rooms, _: Session, asked: schedules.Which) -> catalogue.ScheduleView:
+    return await rooms.readers.ask(catalogue.schedule, asked.schedule_id)
+
+
+async def list_schedules(rooms: Rooms, _: Session, asked: params.Params) -> params.ScheduleList:
+    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules))
 
 
 async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:
@@ -181,7 +221,7 @@ async def stats(rooms: Rooms, _: Session, asked: params.Params) -> params.Stats:
         "db_bytes": _size(rooms.database),
         "wal_bytes": _size(wal),
         "rss_bytes": _rss(),
-        "is_idle": None,
+        "is_idle": rooms.machine.is_idle,
         "connections": len(rooms.connections),
         "running": rooms.running(),
         "slots": rooms.limits.max_slots,
@@ -220,6 +260,12 @@ async def leave(rooms: Rooms, session: Session, asked: params.AnyParams) -> None
 
 async def cancel_request(rooms: Rooms, session: Session, asked: params.AnyParams) -> None:
     session.cancel_request(asked.id)
+
+
+def _go_on(rooms: Rooms) -> None:
+    """For what writes and is not a single verb; those the connection refuses by itself."""
+    if rooms.status == "stopping":
+        raise Stopping("the daemon is stopping", "call again when it is back")
 
 
 def _cursor(text: str | None) -> int | None:

@@ -7,19 +7,24 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.engine.machine import Activity, MachineView
 from semantica_daemon.engine.output import Chunk
+from semantica_daemon.engine.waiting import Emitted
 from semantica_daemon.errors import NotSupported, UnknownMethod
 from semantica_daemon.model.job import Ack, Forecast, JobSpec
+from semantica_daemon.model.reason import Explanation
 from semantica_daemon.model.view import JobWithRuns
 from semantica_daemon.rpc import answers, params, runs
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.rpc.session import Session
+from semantica_daemon.store.catalogue import ScheduleView, TemplateView
 from semantica_daemon.store.database import Verb
-from semantica_daemon.store.writes import enqueue, queues, report
+from semantica_daemon.store.writes import enqueue, queues, report, schedules, templates
 from semantica_daemon.store.writes.cancel import Cancelled
 from semantica_daemon.store.writes.decide import Admitted
+from semantica_daemon.store.writes.fire import Triggered
 
 Call = Callable[[Rooms, Session, Any], Awaitable[Any]]
 
@@ -56,6 +61,18 @@ def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[Admitted]:
     return rooms.intake.admit_all(many.jobs)
 
 
+def _put_template(rooms: Rooms, asked: templates.Put) -> templates.PutTemplate:
+    return templates.PutTemplate(asked, rooms.intake.admit)
+
+
+def _put_schedule(rooms: Rooms, asked: schedules.Put) -> schedules.PutSchedule:
+    return schedules.PutSchedule(asked, rooms.intake.admit)
+
+
+def _trigger(rooms: Rooms, asked: schedules.Which) -> schedules.TriggerSchedule:
+    return schedules.TriggerSchedule(asked, rooms.intake.admit)
+
+
 def _as_it_is(rooms: Rooms, request: Any) -> Any:
     return request
 
@@ -75,6 +92,7 @@ TABLE: tuple[Method, ...] = (
     _row("job.wait", params.WaitParams, params.Waited, answers.wait, "wait for the end of a job", waits=True),
     _row("job.cancel", params.CancelParams, Cancelled, answers.cancel, "cancel by id, tag, group, subject or queue",
          waits=True),
+    _row("job.explain", params.OneJob, Explanation, answers.explain, "why it has not started, in words and in kinds"),
     _row("job.logs", params.LogsParams, Chunk, answers.logs, "what a run has written, by byte offset", waits=True),
     _row("run.progress", params.RunProgress, report.Told, Write(report.told, runs.progress), "how far this run is"),
     _row("run.log", params.RunLog, report.Told, Write(report.told, runs.line), "a line of this run, as an event"),
@@ -83,6 +101,24 @@ TABLE: tuple[Method, ...] = (
     _row("event.subscribe", params.SubscribeParams, params.Subscribed, answers.subscribe, "follow the stream"),
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
     _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),
+    _row("event.emit", params.EmitParams, Emitted, answers.emit, "something has happened: let go what waits for it"),
+    _row("template.put", templates.Put, templates.Kept, Write(templates.put, _put_template),
+         "keep a spec under a name; the same name again replaces it"),
+    _row("template.get", templates.Which, TemplateView, answers.get_template, "a template, by id or name"),
+    _row("template.list", No, params.TemplateList, answers.list_templates, "the templates"),
+    _row("template.delete", templates.Which, templates.Deleted, Write(templates.delete, _as_it_is),
+         "delete a template that no schedule uses"),
+    _row("schedule.put", schedules.Put, schedules.Kept, Write(schedules.put, _put_schedule),
+         "make jobs of a template by cron; the same name again replaces it"),
+    _row("schedule.get", schedules.Which, ScheduleView, answers.get_schedule, "a schedule, by id or name"),
+    _row("schedule.list", No, params.ScheduleList, answers.list_schedules, "the schedules and their next times"),
+    _row("schedule.delete", schedules.Which, schedules.Deleted, Write(schedules.delete, _as_it_is),
+         "delete a schedule; its jobs stay"),
+    _row("schedule.enable", schedules.Which, schedules.Switched, Write(schedules.enable, _as_it_is), "from now on"),
+    _row("schedule.disable", schedules.Which, schedules.Switched, Write(schedules.disable, _as_it_is), "until enabled"),
+    _row("schedule.trigger", schedules.Which, Triggered, Write(schedules.trigger, _trigger), "fire it once, now"),
+    _row("machine.get", No, MachineView, answers.machine, "is it idle, is it on mains, and who says so"),
+    _row("machine.activity", params.ActivityParams, Activity, answers.activity, "an editor's user is typing"),
     _row("queue.list", No, params.QueueList, answers.list_queues, "the queues, their slots and what they hold"),
     _row("queue.configure", queues.Configure, queues.Configured, Write(queues.configure, _as_it_is),
          "slots and rules of a queue; durable, and over the config file"),
@@ -101,16 +137,12 @@ TABLE: tuple[Method, ...] = (
 )  # fmt: skip
 BY_NAME = {method.name: method for method in TABLE}
 LATER = {
-    "job": "retry update move hold release explain archive execute export",
-    "event": "emit",
-    "template": "put get list delete",
-    "schedule": "put get list delete enable disable trigger",
+    "job": "retry update move hold release archive execute export",
     "group": "create get list cancel",
     "reservation": "acquire release get",
     "worker": "register claim heartbeat complete fail leave list",
     "artifact": "list verify",
     "receipt": "get verify",
-    "machine": "get activity",
     "admin": "metrics maintenance backup",
 }
 

@@ -6,8 +6,9 @@ from msgspec import Meta, Struct
 
 from semantica_daemon.engine.waiting import Wait
 from semantica_daemon.model.event import Event
-from semantica_daemon.model.job import At, JobId, JobSpec, Label, Queue, Subject
+from semantica_daemon.model.job import At, JobId, JobSpec, Label, Queue, Subject, Value
 from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats, QueueView
+from semantica_daemon.store.catalogue import ScheduleView, TemplateView
 from semantica_daemon.store.writes.report import Items
 
 State = Literal[
@@ -135,6 +136,23 @@ class UnsubscribeParams(Params, frozen=True):
 
 class Unsubscribed(Struct, frozen=True):
     unsubscribed: bool
+
+
+class EmitParams(Params, frozen=True):
+    key: Label
+    value: Value | None = None
+
+
+class ActivityParams(Params, frozen=True):
+    source: Label
+
+
+class TemplateList(Struct, frozen=True):
+    templates: list[TemplateView]
+
+
+class ScheduleList(Struct, frozen=True):
+    schedules: list[ScheduleView]
 
 
 class EventListParams(Params, frozen=True):

@@ -1,12 +1,64 @@
-"""One subscriber: a cursor that follows the feed and writes to its connection as fast as that one reads."""
+"""One subscriber: a cursor that follows the feed and writes to its connection as fast as that one reads.
 
+Who follows a single job also hears, while that waits, why: a heartbeat that is sent and stored nowhere.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed, Gap, key_of
+from semantica_daemon.errors import JobNotFound
 from semantica_daemon.model.event import Filter
+from semantica_daemon.model.state import QUEUED, SCHEDULED
 from semantica_daemon.rpc.session import Session
+
+BEAT_MS = 10_000
+
+
+class Heart:
+    """Beats while its job waits. `late` is set when a beat is due."""
+
+    def __init__(self, explainer: Explainer, clock: Clock) -> None:
+        self._explainer = explainer
+        self._clock = clock
+        self._next_at = clock.now() + BEAT_MS
+
+    async def beat(self, job_id: str) -> dict[str, Any] | None:
+        """What there is to say of the wait, when it is time to; None: not now."""
+        if self._clock.now() < self._next_at:
+            return None
+        self._next_at = self._clock.now() + BEAT_MS
+        try:
+            why = await self._explainer.explain(job_id)
+        except JobNotFound:
+            return None
+        if why.state not in (QUEUED, SCHEDULED):
+            return None
+        start = why.estimated_start_at
+        wait_ms = None if start is None else max(0, start - self._clock.now())
+        facts = msgspec.structs.asdict(why)
+        return {**facts, "reason": facts.pop("summary"), "estimated_wait_ms": wait_ms}
+
+    async def wait(self, wake: asyncio.Event) -> None:
+        """Until there is something new, or the next beat is due."""
+        timer = self._clock.after(max(0, self._next_at - self._clock.now()), wake.set)
+        try:
+            await wake.wait()
+        finally:
+            timer.cancel()
 
 
 async def follow(
-    session: Session, feed: Feed, subscription_id: str, wanted: Filter, start: tuple[int, Gap | None]
+    session: Session,
+    feed: Feed,
+    subscription_id: str,
+    wanted: Filter,
+    start: tuple[int, Gap | None],
+    heart: Heart | None,
 ) -> None:
     cursor, gap = start
     name = {"subscription_id": subscription_id}
@@ -19,5 +71,11 @@ async def follow(
             cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
             if page.events:
                 await session.notify("event", {**name, "events": page.events})
-            if not moved:
+            if moved:
+                continue
+            if heart is None or wanted.job_id is None:
                 await wake.wait()
+                continue
+            if (said := await heart.beat(wanted.job_id)) is not None:
+                await session.notify("job.queue_heartbeat", {**name, **said})
+            await heart.wait(wake)

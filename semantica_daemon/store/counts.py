@@ -9,7 +9,7 @@ from semantica_daemon.model.queue import Limits, QueueRules
 
 COLUMNS = (
     "queued", "scheduled", "running", "done", "failed", "cancelled", "superseded", "skipped",
-    "runs", "wait_ms", "ended_runs", "run_ms",
+    "runs", "wait_ms", "ended_runs", "run_ms", "recent_run_ms",
 )  # fmt: skip
 COLUMN_OF = {
     "QUEUED": "queued", "SCHEDULED": "scheduled", "RUNNING": "running", "DONE": "done", "FAILED": "failed",
@@ -61,6 +61,12 @@ class Counts:
     def depth(self, queue: str) -> int:
         counts = self.queues.get(queue)
         return counts["queued"] + counts["scheduled"] if counts else 0
+
+    def towards(self, queue: str, run_ms: int) -> int:
+        """What that run changes in how long runs take of late: a fifth of the difference, the first one all of it."""
+        counts = self.queues[queue]
+        difference = run_ms - counts["recent_run_ms"]
+        return round(difference / 5) if counts["ended_runs"] else difference
 
     def add(self, move: Move) -> None:
         queue, column, delta = move

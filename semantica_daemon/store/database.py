@@ -12,6 +12,7 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
 from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
@@ -80,6 +81,7 @@ class Database:
         self._counts = Counts(limits)
         self._ids = Ids(random)
         self.always_synced = full
+        self.facts = Facts()  # `engine/machine` keeps them; what needs the machine is claimed by them
         self._pragmas: dict[str, str] = {}
         self._sequence = 0
         self._position = 0
@@ -96,6 +98,7 @@ class Database:
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
         tx = Tx(self._connection, now, self._counts, self._position, self._ids)
+        tx.facts = self.facts
         try:
             results = self._run_all(tx, commands)
             claims = claim(tx) if claiming else []

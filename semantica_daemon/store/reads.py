@@ -18,6 +18,10 @@ from semantica_daemon.store import find, rows
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
 GET = f"""
 SELECT {rows.JOB_COLUMNS}, (
+  SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
+  FROM job_conditions
+  WHERE job_id = jobs.id
+) AS conditions, (
   SELECT json_group_array(json_object(
     'run_id', run_id, 'attempt', attempt, 'status', status, 'started_at', started_at, 'finished_at', finished_at,
     'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from semantica_daemon.model.event import Event, Recorded
 from semantica_daemon.model.outcome import Error
+from semantica_daemon.model.reason import Condition
 from semantica_daemon.model.view import NULL, JobView, JobWithRuns, Progress, QueueStats, RunView
 
 SHORT = 4096
@@ -17,9 +18,10 @@ _SAME = (
     "schedule_type", "scheduled_at", "schedule_delay_ms", "wait_for_event", "parent_job_id", "chain_group_id",
     "user_tag", "log_path", "artifact_path", "run_id", "position", "supersede", "on_running", "max_interrupts",
     "superseded_by", "cancel_requested_at", "exit_code", "idempotency_key", "spec_hash", "retry_of",
+    "event_met_at", "debounce_ms", "max_wait_ms", "template_id", "schedule_id",
 )  # fmt: skip
 _SHAPED = (
-    "subject_key", "generation", "execution_mode", "wait_for_idle", "require_charging", "stale",
+    "subject_key", "generation", "execution_mode", "wait_for_idle", "require_charging", "stale", "stop_when_lost",
     "progress_percent", "progress_phase", "progress_items_completed", "progress_items_total", "progress_message",
     "error_code", "error_class", "error_message", "error_details",
 )  # fmt: skip
@@ -33,6 +35,7 @@ _IS_CUT = f"{' OR '.join(_LONG.values())} AS truncated"
 LISTED_COLUMNS = ", ".join([*_SAME, *_SHAPED, "env_vars", *_CUT, _IS_CUT])
 
 _runs = msgspec.json.Decoder(list[RunView])
+_conditions = msgspec.json.Decoder(list[Condition])
 
 
 def raw(text: str | None) -> Raw:
@@ -50,8 +53,8 @@ def queue_stats(row: Any) -> QueueStats:
 
 
 def job_with_runs(row: Any) -> JobWithRuns:
-    runs = _runs.decode(row[-1])
-    return JobWithRuns(runs=runs, **_fields(row[:-1]))
+    runs, conditions = _runs.decode(row[-1]), _conditions.decode(row[-2])
+    return JobWithRuns(runs=runs, conditions=conditions, **_fields(row[:-2]))
 
 
 def listed(row: Any) -> JobView:
@@ -72,6 +75,7 @@ def _fields(row: Any) -> dict[str, Any]:
         "wait_for_idle": bool(column["wait_for_idle"]),
         "require_charging": bool(column["require_charging"]),
         "stale": bool(column["stale"]),
+        "stop_when_lost": bool(column["stop_when_lost"]),
         "progress": _progress(column),
         "error": error(*(column[f"error_{name}"] for name in ("code", "class", "message", "details"))),
         **{name: raw(column[name]) for name in _TEXTS},

@@ -4,11 +4,11 @@ belongs to), keeps the counts, and emits its one event; a change whose guard doe
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model import event, state
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
+from semantica_daemon.store import turns
 from semantica_daemon.store.tx import Touched, Tx, encode
 
 TOUCHED = "RETURNING id, queue, user_tag, trace_id, event_count"
@@ -16,54 +16,6 @@ IN_PROCESS = "IN_PROCESS"
 LANE = "iif(supersede = 'none', '', subject_key), job_type"
 
 
-class NewJob(Struct, frozen=True, kw_only=True, gc=False):
-    """A row of jobs as it is first written: its fields are the columns."""
-
-    id: str
-    trace_id: str | None
-    queue: str
-    job_type: str
-    subject_key: str
-    generation: int
-    priority: int
-    state: str
-    created_at: int
-    updated_at: int
-    finished_at: int | None
-    execution_mode: str | None
-    max_attempts: int
-    backoff_factor: float
-    backoff_base_ms: int
-    deadline: int | None
-    ttl_ms: int | None
-    timeout_ms: int | None
-    grace_ms: int | None
-    on_interrupt: str
-    schedule_type: str
-    scheduled_at: int | None
-    schedule_delay_ms: int | None
-    chain_group_id: str | None
-    user_tag: str | None
-    payload: str
-    supersede: str
-    on_running: str
-    max_interrupts: int
-    superseded_by: str | None
-    position: int
-    queued_at: int | None
-    expires_at: int | None
-    idempotency_key: str | None
-    spec_hash: str | None
-    env_vars: str | None
-    leftovers: str
-    event_count: int = 1
-
-
-# Positional, because it is the hottest statement and its columns are the struct's fields anyway.
-INSERT = f"""
-INSERT INTO jobs ({", ".join(NewJob.__struct_fields__)})
-VALUES ({", ".join("?" * len(NewJob.__struct_fields__))})
-"""
 START = f"""
 UPDATE jobs
 SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, attempts = attempts + 1,
@@ -72,11 +24,11 @@ SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, a
     progress_items_completed = NULL, progress_items_total = NULL, progress_message = NULL
 WHERE id = :job_id AND state = 'QUEUED'
 {TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, execution_mode, env_vars, leftovers,
-  run_count, queued_at
+  run_count, queued_at, template_id
 """
 INSERT_RUN = """
-INSERT INTO job_runs (run_id, job_id, attempt, params_snapshot, started_at)
-VALUES (:run_id, :job_id, :attempt, :payload, :now)
+INSERT INTO job_runs (run_id, job_id, attempt, params_snapshot, template_id, started_at)
+VALUES (:run_id, :job_id, :attempt, :payload, :template_id, :now)
 """
 END_RUN = """
 UPDATE job_runs
@@ -91,11 +43,11 @@ SET state = :to, finished_at = :now, updated_at = :now, event_count = event_coun
     error_details = :details, claim_attempts = claim_attempts + :unstarted,
     attempts = attempts - :given_back
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}, {LANE}, stale, superseded_by
+{TOUCHED}, {LANE}, schedule_id, awaits_turn, stale, superseded_by
 """
 RETRY = f"""
 UPDATE jobs
-SET state = 'SCHEDULED', scheduled_at = :at, updated_at = :now, event_count = event_count + 1,
+SET state = 'SCHEDULED', scheduled_at = :at, is_delay = 1, updated_at = :now, event_count = event_count + 1,
     exit_code = :exit_code, error_code = :code, error_class = :class, error_message = :message,
     error_details = :details
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
@@ -108,11 +60,23 @@ SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now 
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, deadline, expires_at
 """
+WAIT_AGAIN = f"""
+UPDATE jobs
+SET state = 'SCHEDULED', updated_at = :now, attempts = attempts - 1, event_count = event_count + 1
+WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+{TOUCHED}, deadline
+"""
+WITHDRAW = f"""
+UPDATE jobs
+SET state = 'SCHEDULED', expires_at = NULL, updated_at = :now, event_count = event_count + 1
+WHERE id = :job_id AND state = 'QUEUED'
+{TOUCHED}
+"""
 PROMOTE = f"""
 UPDATE jobs
 SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now + ttl_ms, updated_at = :now,
     event_count = event_count + 1
-WHERE id = :job_id AND state = 'SCHEDULED'
+WHERE id = :job_id AND state = 'SCHEDULED' AND unmet = 0
 {TOUCHED}, expires_at
 """
 END_WAITING = f"""
@@ -120,8 +84,9 @@ UPDATE jobs
 SET state = :to, finished_at = :now, updated_at = :now, superseded_by = :superseded_by,
     event_count = event_count + 1
 WHERE id = :job_id AND state = :origin AND state IN ('QUEUED', 'SCHEDULED')
-{TOUCHED}, {LANE}
+{TOUCHED}, {LANE}, schedule_id, awaits_turn, unmet
 """
+CLOSE_CONDITIONS = "UPDATE job_conditions SET waiting = 0 WHERE job_id = :job_id AND waiting = 1"
 LANE_ENDED = """
 UPDATE lanes
 SET ended = :to
@@ -139,11 +104,6 @@ EVENT_OF_END = {
     state.SUPERSEDED: event.SUPERSEDED,
     state.SKIPPED_TTL: event.SKIPPED_TTL,
     state.SKIPPED_DEADLINE: event.SKIPPED_DEADLINE,
-}
-EVENT_OF_NEW = {
-    state.QUEUED: event.QUEUED,
-    state.SCHEDULED: event.SCHEDULED,
-    state.SUPERSEDED: event.SUPERSEDED,
 }
 LEVEL_OF_END = {state.FAILED: "error", state.SKIPPED_TTL: "warn", state.SKIPPED_DEADLINE: "warn"}
 
@@ -173,22 +133,6 @@ class Claim(Struct, frozen=True, gc=False):
     trace_id: str | None
 
 
-def insert(tx: Tx, job: NewJob) -> None:
-    tx.execute(INSERT, msgspec.structs.astuple(job))
-    tx.moved(job.queue, None, job.state)
-    tx.wake_at(job.scheduled_at if job.state == state.SCHEDULED else job.expires_at)
-    tx.wake_at(job.deadline)
-    about: dict[str, Any] = {"queue": job.queue, "job_type": job.job_type}
-    if job.subject_key:
-        about |= {"subject_key": job.subject_key, "generation": job.generation}
-    if job.superseded_by:
-        about["superseded_by"] = job.superseded_by
-    if job.scheduled_at is not None:
-        about["scheduled_at"] = job.scheduled_at
-    touched = Touched(job.id, job.queue, job.user_tag, job.trace_id, 1)
-    tx.emit(touched, EVENT_OF_NEW[job.state], "", about)
-
-
 def start(tx: Tx, job_id: str) -> Claim | None:
     """QUEUED → RUNNING, with its run; and with its job.started, when that is the same moment (`writes/begin`)."""
     run_id = tx.ids.run(tx.now)
@@ -196,9 +140,9 @@ def start(tx: Tx, job_id: str) -> Claim | None:
     if not row:
         return None
     (job_type, payload, attempt, timeout_ms, grace_ms, deadline,
-     mode, env_vars, leftovers, run_count, queued_at) = row[0][5:]  # fmt: skip
+     mode, env_vars, leftovers, run_count, queued_at, template_id) = row[0][5:]  # fmt: skip
     values = {"run_id": run_id, "job_id": job_id, "attempt": attempt, "payload": payload, "now": tx.now}
-    tx.execute(INSERT_RUN, values)
+    tx.execute(INSERT_RUN, {**values, "template_id": template_id})
     touched = Touched(*row[0][:5])
     tx.moved(touched.queue, state.QUEUED, state.RUNNING)
     tx.add(touched.queue, "runs", 1)
@@ -223,12 +167,13 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
         return None
     touched = _run_over(tx, run, status, outcome, row[0], to)
     _lane_ended(tx, touched.job_id, row[0], to)
+    turns.pass_on(tx, *row[0][7:9])
     if row[0][5] and status in ("DONE", "FAILED"):
         tx.execute(CALM_LANE, {"subject_key": row[0][5], "job_type": row[0][6]})
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
     facts["duration_ms"] = max(0, tx.now - run.started_at)
-    if row[0][7]:
-        facts |= {"stale": True, "superseded_by": row[0][8]}
+    if row[0][9]:
+        facts |= {"stale": True, "superseded_by": row[0][10]}
     if outcome.error is not None and to == state.FAILED:
         facts |= {"code": outcome.error.code, "class": outcome.error.class_}
     message = outcome.error.message if outcome.error and to == state.FAILED else ""
@@ -265,8 +210,33 @@ def put_back(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
     return touched
 
 
+def wait_again(tx: Tx, run: Running, outcome: Outcome) -> Touched | None:
+    """RUNNING → SCHEDULED: what it needs of the machine was lost; the attempt is given back."""
+    row = tx.execute(WAIT_AGAIN, {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now}).fetchall()
+    if not row:
+        return None
+    touched = _run_over(tx, run, "INTERRUPTED", outcome, row[0], state.SCHEDULED)
+    tx.wake_at(tx.now)
+    tx.wake_at(row[0][5])
+    message = outcome.error.message if outcome.error else ""
+    tx.emit(touched, event.SCHEDULED, message, {"run_id": run.run_id, "given_back": True}, "warn")
+    return touched
+
+
+def withdraw(tx: Tx, job_id: str) -> bool:
+    """QUEUED → SCHEDULED: what it needs of the machine was lost before it could start."""
+    row = tx.execute(WITHDRAW, {"job_id": job_id, "now": tx.now}).fetchall()
+    if not row:
+        return False
+    touched = Touched(*row[0])
+    tx.moved(touched.queue, state.QUEUED, state.SCHEDULED)
+    tx.wake_at(tx.now)
+    tx.emit(touched, event.SCHEDULED, "the machine is no longer as it needs it")
+    return True
+
+
 def promote(tx: Tx, job_id: str) -> bool:
-    """SCHEDULED → QUEUED: due."""
+    """SCHEDULED → QUEUED: due, and nothing else left to wait for."""
     row = tx.execute(PROMOTE, {"job_id": job_id, "now": tx.now, "position": tx.next_position()}).fetchall()
     if not row:
         return False
@@ -288,6 +258,9 @@ def end_waiting(tx: Tx, job_id: str, origin: str, to: str, by: str | None = None
     touched = Touched(*row[0][:5])
     tx.moved(touched.queue, origin, to)
     _lane_ended(tx, job_id, row[0], to)
+    turns.pass_on(tx, *row[0][7:9])
+    if row[0][9]:
+        tx.execute(CLOSE_CONDITIONS, {"job_id": job_id})
     tx.emit(touched, EVENT_OF_END[to], message, {"superseded_by": by} if by else None, LEVEL_OF_END.get(to, "info"))
     return True
 
@@ -310,8 +283,10 @@ def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[An
     touched = Touched(*row[:5])
     tx.moved(touched.queue, state.RUNNING, to)
     if outcome.error not in (CRASHED.error, ESCAPED.error):  # those ended nobody knows when
+        took = max(0, tx.now - run.started_at)
+        tx.add(touched.queue, "recent_run_ms", tx.counts.towards(touched.queue, took))
         tx.add(touched.queue, "ended_runs", 1)
-        tx.add(touched.queue, "run_ms", max(0, tx.now - run.started_at))
+        tx.add(touched.queue, "run_ms", took)
     return touched
 
 

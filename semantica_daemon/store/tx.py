@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from semantica_daemon.model.event import Event, Recorded
+from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
 from semantica_daemon.store.ids import Ids
@@ -48,6 +49,7 @@ class Tx:
         self.counts = counts
         self.ids = ids
         self.position = position
+        self.facts = Facts()
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
         self.due: int | None = None
@@ -80,10 +82,12 @@ class Tx:
              job.trace_id, job.queue, job.user_tag)
         )  # fmt: skip
 
-    def announce(self, event_type: str, message: str, payload: Any = None, queue: str | None = None) -> None:
-        """An event of no job: queue.* and daemon.*."""
+    def announce(
+        self, event_type: str, message: str, payload: Any = None, queue: str | None = None, level: str = "info"
+    ) -> None:
+        """An event of no job: queue.*, schedule.*, event.* and daemon.*."""
         body = b"{}" if payload is None else encode(payload)
-        self._events.append((None, None, self.now, event_type, "info", message, body.decode(), None, queue, None))
+        self._events.append((None, None, self.now, event_type, level, message, body.decode(), None, queue, None))
 
     def mark(self) -> tuple[int, int, int, int, int | None]:
         return len(self._events), len(self._moves), len(self.stops), len(self.secrets), self.due

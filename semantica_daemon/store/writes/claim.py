@@ -11,7 +11,8 @@ from semantica_daemon.store.tx import Tx
 # Stepped lazily and stopped as soon as the free slots are taken: jobs that a running one of their lane holds back
 # are passed over, and there are never more of those than running jobs.
 POP = """
-SELECT priority, position, created_at, id, subject_key, job_type, supersede, deadline, expires_at
+SELECT priority, position, created_at, id, subject_key, job_type, supersede, deadline, expires_at,
+  wait_for_idle, require_charging
 FROM jobs
 WHERE state = 'QUEUED' AND execution_mode IS NOT NULL AND queue = :queue
 ORDER BY priority DESC, position ASC, created_at ASC, id
@@ -23,7 +24,7 @@ WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key A
   AND supersede <> 'none' AND state = 'RUNNING'
 """
 
-MOST_LATE = 200  # at a time; the timer takes the rest
+MOST_UNFIT = 200  # at a time; the timer and `machine.lost` take the rest
 
 Candidate = tuple[int, int, int, str]
 
@@ -44,31 +45,34 @@ def claim(tx: Tx) -> list[Claim]:
 
 def _next_of(tx: Tx, queue: str, slots: int) -> list[Candidate]:
     found: list[Candidate] = []
-    late: list[tuple[str, str]] = []
+    unfit: list[tuple[str, str]] = []
     cursor = tx.execute(POP, {"queue": queue})
     for row in cursor:
-        skipped = _too_late(tx, row)
-        if skipped:
-            late.append((row[3], skipped))
-            if len(late) == MOST_LATE:
+        other = _not_now(tx, row)
+        if other:
+            unfit.append((row[3], other))
+            if len(unfit) == MOST_UNFIT:
                 break
         elif not (row[4] and row[6] != "none" and _lane_runs(tx, row[4], row[5])):
             found.append((-row[0], *row[1:4]))
             if len(found) == slots:
                 break
     cursor.close()
-    for job_id, to in late:
-        transition.end_waiting(tx, job_id, state.QUEUED, to)
+    for job_id, to in unfit:
+        if to == state.SCHEDULED:
+            transition.withdraw(tx, job_id)
+        else:
+            transition.end_waiting(tx, job_id, state.QUEUED, to)
     return found
 
 
-def _too_late(tx: Tx, row: tuple[Any, ...]) -> str | None:
-    """The timers notice these when they pass; a claim in the same instant must not be faster."""
+def _not_now(tx: Tx, row: tuple[Any, ...]) -> str | None:
+    """What it becomes instead. Timers and `engine/machine` notice these too; a claim must not be faster."""
     if row[7] is not None and row[7] <= tx.now:
         return state.SKIPPED_DEADLINE
     if row[8] is not None and row[8] <= tx.now:
         return state.SKIPPED_TTL
-    return None
+    return None if tx.facts.meet(row[9], row[10]) else state.SCHEDULED
 
 
 def _lane_runs(tx: Tx, subject_key: str, job_type: str) -> bool:

@@ -3,6 +3,8 @@
 `enqueue` carries it out; `job.plan` only tells it.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
@@ -25,7 +27,8 @@ WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL
   AND subject_key = :subject_key AND job_type = :job_type AND generation = :generation
 """
 LIVE_OF_SUBJECT = """
-SELECT id, jobs.job_type, state, jobs.generation, stop_state IS NOT NULL, queue, coalesce(interrupts, 0)
+SELECT id, jobs.job_type, state, jobs.generation, stop_state IS NOT NULL, queue, coalesce(interrupts, 0),
+  postponed_since
 FROM jobs INDEXED BY idx_jobs_lane_live
 LEFT JOIN lanes ON lanes.subject_key = jobs.subject_key AND lanes.job_type = jobs.job_type
 WHERE finished_at IS NULL AND jobs.subject_key <> '' AND supersede <> 'none' AND jobs.subject_key = :subject_key
@@ -33,9 +36,21 @@ WHERE finished_at IS NULL AND jobs.subject_key <> '' AND supersede <> 'none' AND
 LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type"
 
 
+class Origin(Struct, frozen=True, gc=False):
+    """What a job was made from. `awaits_turn`: an earlier job of the schedule has to end first."""
+
+    template_id: str | None = None
+    schedule_id: str | None = None
+    awaits_turn: bool = False
+
+
+NOTHING = Origin()
+
+
 class Admitted(Struct, frozen=True, gc=False):
     """A spec that was checked against the handlers, with its payload and environment as they are stored,
-    and what of the environment is only remembered."""
+    and what of the environment is only remembered. `admit`: it names a template, and is only admitted when that has
+    filled it in (`templates.filled`)."""
 
     spec: JobSpec
     mode: str
@@ -44,6 +59,8 @@ class Admitted(Struct, frozen=True, gc=False):
     env: str | None = None
     secrets: dict[str, str] | None = None
     warnings: tuple[str, ...] = ()
+    origin: Origin = NOTHING
+    admit: "Callable[[JobSpec], Admitted] | None" = None
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -59,6 +76,12 @@ class Decided(Struct, frozen=True, gc=False):
 
     def lane_busy(self, job_type: str) -> bool:
         return any(job.state == state.RUNNING and job.job_type == job_type for job in self.live.values())
+
+    def postponed_since(self, job_type: str) -> int | None:
+        """Since when its lane has been postponed, by the jobs that it replaces."""
+        replaced = (self.live[job_id] for job_id in self.plan.supersede)
+        since = (job.postponed_since for job in replaced if job.job_type == job_type)
+        return min((at for at in since if at is not None), default=None)
 
     @property
     def winner(self) -> str | None:

@@ -1,12 +1,17 @@
 """job.enqueue, job.enqueue_many and job.plan: `decide` says what to do, here it is done, or told."""
 
+from collections.abc import Iterable
+
+import msgspec
 from msgspec import Struct
 
-from semantica_daemon.model import state
+from semantica_daemon.model import start, state
 from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.planner import Live, Plan
-from semantica_daemon.store import transition
+from semantica_daemon.model.start import Start
+from semantica_daemon.store import arrival, transition
 from semantica_daemon.store.tx import StopRun, Tx
+from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.decide import Admitted, Decided, decide
 
 KEEP_KEY = """
@@ -41,16 +46,8 @@ class Acks(Struct, frozen=True):
     jobs: list[Ack]
 
 
-class Start(Struct, frozen=True, gc=False):
-    """How a new job begins: its state, when it is due if it has a time, and what its caller should know."""
-
-    state: str
-    at: int | None
-    warnings: tuple[str, ...]
-
-
 def enqueue(tx: Tx, job: Admitted) -> Ack:
-    decided = decide(tx, job)
+    decided = decide(tx, job := templates.filled(tx, job))
     if decided.existing is None:
         return _carry_out(tx, job, decided)
     if job.spec.idempotency_key is not None and not decided.by_key:
@@ -65,58 +62,60 @@ def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
 
 def forecast(tx: Tx, job: Admitted) -> Forecast:
     """What enqueue would do, stored nowhere."""
-    decided = decide(tx, job)
+    decided = decide(tx, job := templates.filled(tx, job))
     if decided.existing is not None:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
-    start = _start(tx, job, decided.plan)
-    busy = decided.lane_busy(job.spec.job_type)
-    when = {
-        state.SUPERSEDED: "never: a newer generation of its lane is already known",
-        state.SCHEDULED: f"at {start.at} (epoch ms), when a slot is free",
-        state.QUEUED: "when the running job of its lane has ended" if busy else "when a slot is free",
-    }
-    planned = decided.plan
-    return Forecast(planned.supersede, planned.interrupt, None, start.state, when[start.state], start.warnings)
+    begins, planned = _begins(tx, job, decided), decided.plan
+    when = start.starts_when(job.spec, begins, tx.now, decided.lane_busy(job.spec.job_type))
+    return Forecast(planned.supersede, planned.interrupt, None, begins.state, when, begins.warnings)
 
 
-def _start(tx: Tx, job: Admitted, planned: Plan) -> Start:
-    spec, schedule = job.spec, job.spec.schedule
-    at = schedule.scheduled_at if schedule.delay_ms is None else tx.now + schedule.delay_ms
-    warnings = [*job.warnings]
-    if schedule.type == "AT" and at is not None and at <= tx.now:
-        warnings.append("scheduled_at is in the past: it runs now")
-    if spec.deadline is not None and spec.deadline <= tx.now:
-        warnings.append("the deadline has passed already: it will not run")
-    if planned.stale:
-        warnings.append("a newer generation of its lane is already known: it will not run")
-        return Start(state.SUPERSEDED, at, tuple(warnings))
-    waits = at is not None and at > tx.now
-    return Start(state.SCHEDULED if waits else state.QUEUED, at, tuple(warnings))
+def _begins(tx: Tx, job: Admitted, decided: Decided) -> Start:
+    since = decided.postponed_since(job.spec.job_type) if job.spec.debounce_ms is not None else None
+    found = start.start(job.spec, tx.now, since, job.origin.awaits_turn)
+    if decided.plan.stale:
+        too_late = "a newer generation of its lane is already known: it will not run"
+        warnings = (*job.warnings, *found.warnings, too_late)
+        return Start(state.SUPERSEDED, found.at, warnings=warnings)
+    if job.warnings:
+        return msgspec.structs.replace(found, warnings=job.warnings + found.warnings)
+    return found
 
 
 def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     spec, planned = job.spec, decided.plan
     job_id = tx.ids.job()
-    start = _start(tx, job, planned)
+    begins = _begins(tx, job, decided)
     _make_way(tx, job_id, planned, decided.live)
     if decided.in_lane and not planned.stale:
         _keep_lane(tx, spec, job_id, planned)
-    transition.insert(tx, _row(tx, job_id, job, decided, start))
+    arrival.insert(tx, _row(tx, job_id, job, decided, begins))
+    if spec.schedule.conditions:
+        arrival.insert_conditions(tx, job_id, spec.schedule.conditions, begins.state == state.SCHEDULED)
     if job.secrets:
         tx.secrets.append((job_id, job.secrets))
     if spec.idempotency_key is not None:
         _keep_key(tx, spec, job_id, job.spec_hash)
     shown = planned.generation if decided.in_lane else spec.generation
-    return Ack(job_id, spec.queue, start.state, shown, planned.supersede, False, start.warnings)
+    return Ack(job_id, spec.queue, begins.state, shown, planned.supersede, False, begins.warnings)
 
 
 def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
     for job_id in planned.supersede:
         transition.end_waiting(tx, job_id, live[job_id].state, state.SUPERSEDED, by)
-    for job_id in planned.outdate:
+    outdate(tx, planned.outdate, by)
+    interrupt(tx, planned.interrupt, by)
+
+
+def outdate(tx: Tx, running: Iterable[str], by: str) -> None:
+    """Those end as they will, but are not tried again."""
+    for job_id in running:
         tx.execute(OUTDATE, {"job_id": job_id, "by": by, "now": tx.now})
-    for job_id in planned.interrupt:
+
+
+def interrupt(tx: Tx, running: Iterable[str], by: str) -> None:
+    for job_id in running:
         row = tx.execute(INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}).fetchall()
         for run_id, subject_key, job_type in row:
             tx.stops.append(StopRun(run_id, "supersede"))
@@ -135,21 +134,26 @@ def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None
     tx.execute(KEEP_KEY, {**values, "expires_at": tx.now + spec.idempotency_ttl_ms})
 
 
-def _row(tx: Tx, job_id: str, job: Admitted, decided: Decided, start: Start) -> transition.NewJob:
-    spec = job.spec
-    queued = start.state == state.QUEUED
-    return transition.NewJob(
+def _row(tx: Tx, job_id: str, job: Admitted, decided: Decided, begins: Start) -> arrival.NewJob:
+    spec, schedule, origin = job.spec, job.spec.schedule, job.origin
+    queued = begins.state == state.QUEUED
+    return arrival.NewJob(
         id=job_id, trace_id=spec.trace, queue=spec.queue, job_type=spec.job_type, priority=spec.priority,
-        subject_key=spec.subject_key or "", generation=decided.plan.generation, state=start.state,
-        created_at=tx.now, updated_at=tx.now, finished_at=tx.now if start.state == state.SUPERSEDED else None,
+        subject_key=spec.subject_key or "", generation=decided.plan.generation, state=begins.state,
+        created_at=tx.now, updated_at=tx.now, finished_at=tx.now if begins.state == state.SUPERSEDED else None,
         execution_mode=job.mode, payload=job.payload,
         max_attempts=spec.max_attempts, backoff_factor=spec.backoff_factor, backoff_base_ms=spec.backoff_base_ms,
         deadline=spec.deadline, ttl_ms=spec.ttl_ms, timeout_ms=spec.timeout_ms, grace_ms=spec.grace_ms,
-        on_interrupt=spec.on_interrupt, schedule_type=spec.schedule.type, scheduled_at=start.at,
-        schedule_delay_ms=spec.schedule.delay_ms, chain_group_id=spec.chain_group_id, user_tag=spec.user_tag,
+        on_interrupt=spec.on_interrupt, schedule_type=schedule.type, scheduled_at=begins.at,
+        schedule_delay_ms=schedule.delay_ms, chain_group_id=spec.chain_group_id, user_tag=spec.user_tag,
         supersede=spec.supersede, on_running=decided.on_running, max_interrupts=spec.max_interrupts,
         superseded_by=decided.winner, position=tx.next_position() if queued else 0,
         queued_at=tx.now if queued else None,
         expires_at=tx.now + spec.ttl_ms if queued and spec.ttl_ms is not None else None,
         idempotency_key=spec.idempotency_key, spec_hash=job.spec_hash, env_vars=job.env, leftovers=spec.leftovers,
+        wait_for_idle=schedule.wait_for_idle, require_charging=schedule.require_charging,
+        wait_for_event=schedule.wait_for_event, unmet=begins.unmet, stop_when_lost=spec.stop_when_lost,
+        is_delay=begins.is_delay, debounce_ms=spec.debounce_ms, max_wait_ms=spec.max_wait_ms,
+        postponed_since=begins.postponed_since, template_id=origin.template_id, schedule_id=origin.schedule_id,
+        awaits_turn=origin.awaits_turn,
     )  # fmt: skip

@@ -28,7 +28,9 @@ def finish(tx: Tx, end: Finish) -> str | None:
     if row is None:
         return None
     verdict = retry.decide(retry.Standing(*row), end.outcome, tx.ids.random.uniform(-1, 1))
-    if verdict.state == state.SCHEDULED:
+    if verdict.state == state.SCHEDULED and verdict.run_status == "INTERRUPTED":
+        transition.wait_again(tx, end.run, end.outcome)
+    elif verdict.state == state.SCHEDULED:
         transition.retry(tx, end.run, tx.now + verdict.delay_ms, end.outcome)
     elif verdict.state == state.QUEUED:
         transition.put_back(tx, end.run, end.outcome)

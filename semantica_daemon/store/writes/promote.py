@@ -1,18 +1,27 @@
-"""What has become due: SCHEDULED jobs join their queue, late ones are skipped, paused queues resume."""
+"""What has become due: SCHEDULED jobs join their queue, schedules fire, late jobs are skipped, paused queues resume."""
 
 from msgspec import Struct
 
 from semantica_daemon.model import state
-from semantica_daemon.store import transition
+from semantica_daemon.model.machine import Needs
+from semantica_daemon.store import needs, transition
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes import queues
+from semantica_daemon.store.writes import fire, queues
+from semantica_daemon.store.writes.templates import Admit
 
+# One walk for each need of the machine that is met: what is not is never looked at.
 DUE = """
 SELECT id
 FROM jobs INDEXED BY idx_jobs_due
-WHERE state = 'SCHEDULED' AND scheduled_at IS NOT NULL AND scheduled_at <= :now
-ORDER BY scheduled_at, rowid
+WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_charging = :charging
+  AND coalesce(scheduled_at, 0) <= :now
+ORDER BY coalesce(scheduled_at, 0), rowid
 LIMIT :most
+"""
+NEXT_OF_NEED = """
+SELECT min(coalesce(scheduled_at, 0))
+FROM jobs INDEXED BY idx_jobs_due
+WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_charging = :charging
 """
 EXPIRED = """
 SELECT id
@@ -30,11 +39,7 @@ RESUMING = "SELECT queue FROM queues WHERE resume_at IS NOT NULL AND resume_at <
 NEXT_DUE = """
 SELECT min(at)
 FROM (
-  SELECT min(scheduled_at) AS at
-  FROM jobs INDEXED BY idx_jobs_due
-  WHERE state = 'SCHEDULED' AND scheduled_at IS NOT NULL
-  UNION ALL
-  SELECT min(expires_at)
+  SELECT min(expires_at) AS at
   FROM jobs INDEXED BY idx_jobs_expires
   WHERE state = 'QUEUED' AND expires_at IS NOT NULL
   UNION ALL
@@ -43,24 +48,43 @@ FROM (
   WHERE state IN ('QUEUED', 'SCHEDULED') AND deadline IS NOT NULL
   UNION ALL
   SELECT min(resume_at) FROM queues WHERE resume_at IS NOT NULL
+  UNION ALL
+  SELECT min(next_trigger_at) FROM schedules WHERE next_trigger_at IS NOT NULL
 )
 """
 
 
 class Promote(Struct, frozen=True):
-    most: int = 200
+    """`most` of each kind: small, so that nobody waits long for the writer; what is left comes right after."""
+
+    admit: Admit
+    most: int = 25
 
 
-def promote(tx: Tx, request: Promote) -> int | None:
-    """Handles up to `most` of each kind; the answer is the next instant at which anything is due (maybe now)."""
+class Due(Struct, frozen=True):
+    """When anything is due next (maybe now), and who waits for the machine."""
+
+    at: int | None
+    needs: Needs
+
+
+def promote(tx: Tx, request: Promote) -> Due:
     bound = {"now": tx.now, "most": request.most}
     for job_id, origin in tx.execute(PAST_DEADLINE, bound).fetchall():
         transition.end_waiting(tx, job_id, origin, state.SKIPPED_DEADLINE)
     for (job_id,) in tx.execute(EXPIRED, bound).fetchall():
         transition.end_waiting(tx, job_id, state.QUEUED, state.SKIPPED_TTL)
-    for (job_id,) in tx.execute(DUE, bound).fetchall():
-        transition.promote(tx, job_id)
+    fire.fire_due(tx, request.admit)
+    for idle, charging in tx.facts.met:
+        for (job_id,) in tx.execute(DUE, {**bound, "idle": idle, "charging": charging}).fetchall():
+            transition.promote(tx, job_id)
     for (queue,) in tx.execute(RESUMING, {"now": tx.now}).fetchall():
         queues.end_pause(tx, queue)
-    due: int | None = tx.execute(NEXT_DUE).fetchone()[0]
-    return due
+    return Due(_next(tx), needs.of(tx.execute(needs.NEEDS).fetchone()))
+
+
+def _next(tx: Tx) -> int | None:
+    found = [tx.execute(NEXT_DUE).fetchone()[0]]
+    for idle, charging in tx.facts.met:
+        found += tx.execute(NEXT_OF_NEED, {"idle": idle, "charging": charging}).fetchone()
+    return min((at for at in found if at is not None), default=None)

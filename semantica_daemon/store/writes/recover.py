@@ -14,7 +14,7 @@ from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
 
 ORPHANS = """
-SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.payload,
+SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.payload, jobs.template_id,
   job_runs.status, job_runs.exit_code, job_runs.error
 FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs ON job_runs.run_id = jobs.run_id
@@ -48,10 +48,10 @@ def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
 
 
 def _outcome(tx: Tx, run: Running, row: tuple[Any, ...]) -> Outcome:
-    payload, status, exit_code, error = row[4:]
+    payload, template_id, status, exit_code, error = row[4:]
     if status is None:
         values = {"run_id": run.run_id, "job_id": run.job_id, "attempt": run.attempt}
-        tx.execute(INSERT_RUN, {**values, "payload": payload, "now": run.started_at})
+        tx.execute(INSERT_RUN, {**values, "payload": payload, "template_id": template_id, "now": run.started_at})
     if status in (None, "RUNNING"):
         return CRASHED
     if status in ("CANCELLED", "SUPERSEDED"):

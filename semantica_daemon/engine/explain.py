@@ -1,0 +1,47 @@
+"""job.explain: what the store knows of a job, and what the machine says to it."""
+
+import time
+
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.machine import Machine
+from semantica_daemon.engine.readers import Readers
+from semantica_daemon.model.queue import Limits
+from semantica_daemon.model.reason import Explanation, Seen, Standing, explain
+from semantica_daemon.model.state import SCHEDULED
+from semantica_daemon.store.standing import standing
+
+
+class Explainer:
+    def __init__(self, readers: Readers, machine: Machine, limits: Limits, clock: Clock) -> None:
+        self._readers = readers
+        self._machine = machine
+        self._limits = limits
+        self._clock = clock
+
+    async def explain(self, prefix: str) -> Explanation:
+        job = await self._readers.ask(standing, prefix, self._limits)
+        seen = await self._seen(job) if job.state == SCHEDULED else Seen()
+        return explain(job, seen, self._clock.now(), clock_time)
+
+    async def _seen(self, job: Standing) -> Seen:
+        """Only what the job waits for is asked."""
+        idle = await self._machine.idle() if job.wait_for_idle else None
+        power = await self._machine.power() if job.require_charging else None
+        return Seen(
+            idle=idle.idle if idle else None,
+            idle_for_ms=idle.idle_for_ms if idle else None,
+            idle_ms=self._machine.rules.idle_ms,
+            idle_detail=idle.detail if idle else "",
+            charging=power.charging if power else None,
+            power_detail=power.detail if power else "",
+        )
+
+
+def clock_time(at: int) -> str:
+    """On this machine's clock: the time of a day that is today, else with its date."""
+    try:
+        then, today = time.localtime(at / 1000), time.localtime()
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+    same = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
+    return time.strftime("%H:%M" if same else "%Y-%m-%d %H:%M", then)

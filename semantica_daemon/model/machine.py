@@ -1,0 +1,41 @@
+"""What is known of the machine, as far as jobs wait for it; `engine/machine` finds it out."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["idle", "power"]
+Need = tuple[int, int]  # (wait_for_idle, require_charging), as the columns say it
+
+
+class Facts(Struct, frozen=True):
+    """What nobody knows is false: a job that waits for it goes on waiting."""
+
+    idle: bool = False
+    charging: bool = False
+
+    def meet(self, idle: int | bool, charging: int | bool) -> bool:
+        return (self.idle or not idle) and (self.charging or not charging)
+
+    @property
+    def met(self) -> list[Need]:
+        """The needs that are met now; no need always is."""
+        return [(idle, charging) for idle in (0, 1) for charging in (0, 1) if self.meet(idle, charging)]
+
+
+class Needs(Struct, frozen=True):
+    """From which instant on somebody waits for it; None: nobody does."""
+
+    idle_at: int | None = None
+    power_at: int | None = None
+
+    def only(self, kinds: set[Kind]) -> "Needs":
+        return Needs(self.idle_at if "idle" in kinds else None, self.power_at if "power" in kinds else None)
+
+    def now(self, now: int) -> set[Kind]:
+        at: dict[Kind, int | None] = {"idle": self.idle_at, "power": self.power_at}
+        return {kind for kind, since in at.items() if since is not None and since <= now}
+
+    def next(self, now: int) -> int | None:
+        """The first that is still to come."""
+        return min((at for at in (self.idle_at, self.power_at) if at is not None and at > now), default=None)

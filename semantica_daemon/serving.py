@@ -1,0 +1,97 @@
+"""The daemon as a process of its own, in the foreground: signals, limits, and how it leaves. `daemon` is what runs."""
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import structlog
+
+from semantica_daemon import VERSION, config, logs, paths
+from semantica_daemon.clock import SystemClock
+from semantica_daemon.daemon import Setting, running
+from semantica_daemon.engine import handlers
+from semantica_daemon.errors import StartRefused
+
+log = structlog.get_logger()
+
+# Objects between two looks for cycles: at the usual 700 a busy daemon would look several times for each batch.
+GARBAGE_AFTER = 20_000
+
+
+async def serve(setting: Setting) -> None:
+    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs.
+
+    Leaves by os._exit, with the lock still held: a handler's thread or task that will not end would keep the loop, and
+    so the process, for ever, and must not go on beside the next daemon.
+    """
+    async with running(setting) as daemon:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_loop_error)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
+        gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
+        gc.set_threshold(GARBAGE_AFTER)
+        log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
+        logs.starter.tell("ready")
+        await daemon.until_stopped()
+        await daemon.close()
+        log.info("stopped", left_behind=daemon.left_behind)
+        os._exit(0)
+
+
+def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio has to say, a line each: no descriptor left to accept with, a task of a handler that failed."""
+    log.error("loop_error", reason=context.get("message"), error=repr(context.get("exception")))
+
+
+def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
+    """With `check` it stops where the first thing would be touched."""
+    where = paths.find(os.environ)
+    if config_path is not None:
+        where = where._replace(config=config_path.absolute())
+    os.umask(0o077)
+    if ready_fd is not None:
+        logs.starter.waits_on(ready_fd)
+    if log_file is not None:
+        logs.to_file(log_file)
+    try:
+        settings = config.load(where.config, must_exist=config_path is not None)
+        if check:
+            handlers.load(settings.handlers, settings.handler_path)
+            print(f"{where.config} is right" if where.config.exists() else f"no {where.config}: the defaults hold")  # noqa: T201
+            return
+        open_files = raise_file_limit()
+        logs.configure(settings.daemon.log_level, settings.daemon.log_format)
+        anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))
+    except StartRefused as refused:
+        logs.starter.tell(str(refused))
+        raise
+
+
+async def served(setting: Setting) -> None:
+    """What stops the daemon is told, and it leaves: the next start recovers."""
+    try:
+        await serve(setting)
+    except Exception as failed:
+        error: BaseException = failed
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, StartRefused):
+            raise error from None
+        log.error("failed", exc_info=error)
+        os._exit(70)
+
+
+def raise_file_limit() -> int:
+    """A thousand connections need more than the usual soft limit, which is answered: jobs are given that one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 65_536
+    if soft < min(wanted, 65_536):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 65_536), hard))
+    return soft

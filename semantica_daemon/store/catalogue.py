@@ -1,0 +1,96 @@
+"""Questions about templates and schedules; `writes/templates` and `writes/schedules` change them."""
+
+from itertools import islice
+from typing import Any
+
+import msgspec
+from aiosqlite import Connection
+from msgspec import Raw, Struct
+
+from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
+from semantica_daemon.model import cron
+
+UPCOMING = 5
+TEMPLATES = """
+SELECT template_id, name, spec, created_at, updated_at, (
+  SELECT json_group_array(schedules.name) FROM schedules WHERE schedules.template_id = templates.template_id
+)
+FROM templates
+WHERE :key IS NULL OR template_id = :key OR name = :key
+ORDER BY template_id = :key DESC, name
+"""
+SCHEDULES = """
+SELECT schedule_id, schedules.name, schedules.template_id, templates.name, cron_expression, timezone, enabled,
+  param_overrides, misfire, overlap, last_triggered_at, next_trigger_at, last_job_id,
+  schedules.created_at, schedules.updated_at
+FROM schedules
+JOIN templates ON templates.template_id = schedules.template_id
+WHERE :key IS NULL OR schedule_id = :key OR schedules.name = :key
+ORDER BY schedule_id = :key DESC, schedules.name
+"""
+
+
+class TemplateView(Struct, frozen=True):
+    template_id: str
+    name: str
+    spec: Raw
+    created_at: int
+    updated_at: int
+    schedules: list[str]
+
+
+class ScheduleView(Struct, frozen=True):
+    schedule_id: str
+    name: str
+    template_id: str
+    template_name: str
+    cron_expression: str
+    timezone: str
+    enabled: bool
+    param_overrides: Raw
+    misfire: str
+    overlap: str
+    last_triggered_at: int | None
+    next_trigger_at: int | None
+    last_job_id: str | None
+    created_at: int
+    updated_at: int
+    upcoming: list[int]
+
+
+async def templates(db: Connection, key: str | None = None) -> list[TemplateView]:
+    rows = await db.execute_fetchall(TEMPLATES, {"key": key})
+    return [TemplateView(row[0], row[1], Raw(row[2]), row[3], row[4], msgspec.json.decode(row[5])) for row in rows]
+
+
+async def template(db: Connection, key: str) -> TemplateView:
+    found = await templates(db, key)
+    if not found:
+        raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
+    return found[0]
+
+
+async def schedules(db: Connection, key: str | None = None) -> list[ScheduleView]:
+    return [_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
+
+
+async def schedule(db: Connection, key: str) -> ScheduleView:
+    found = await schedules(db, key)
+    if not found:
+        raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
+    return found[0]
+
+
+def _schedule(row: Any) -> ScheduleView:
+    fields = dict(zip(ScheduleView.__struct_fields__, row, strict=False))
+    fields["enabled"] = bool(fields["enabled"])
+    fields["param_overrides"] = Raw(fields["param_overrides"] or "null")
+    return ScheduleView(**fields, upcoming=_upcoming(fields))
+
+
+def _upcoming(fields: dict[str, Any]) -> list[int]:
+    next_at = fields["next_trigger_at"]
+    if next_at is None:
+        return []
+    later = cron.occurrences(fields["cron_expression"], fields["timezone"], next_at)
+    return [next_at, *islice(later, UPCOMING - 1)]

@@ -1,0 +1,92 @@
+"""The question behind job.explain: a job and what stands around it, in one snapshot."""
+
+from typing import Any
+
+from aiosqlite import Connection
+
+from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.reason import Condition, Running, Standing
+from semantica_daemon.store import find
+from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.reads import QUEUES
+
+COLUMNS = (
+    "state", "queue", "created_at", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
+    "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
+    "cancel_requested_at", "stale", "superseded_by", "exit_code", "error_code", "error_message",
+)  # fmt: skip
+AROUND = ("subject_key", "job_type", "supersede", "priority", "position", "awaits_turn", "schedule_id")
+JOB = f"SELECT {', '.join(COLUMNS)}, {', '.join(AROUND)} FROM jobs WHERE id = :id"
+CONDITIONS = "SELECT key, value, met_at FROM job_conditions WHERE job_id = :id ORDER BY key"
+HIGHER = """
+SELECT count(*)
+FROM jobs INDEXED BY idx_jobs_pop
+WHERE state = 'QUEUED' AND execution_mode IS NOT NULL AND queue = :queue AND priority > :priority
+"""
+BEFORE = """
+SELECT count(*)
+FROM jobs INDEXED BY idx_jobs_pop
+WHERE state = 'QUEUED' AND execution_mode IS NOT NULL AND queue = :queue AND priority = :priority
+  AND position < :position
+"""
+RUNNING = """
+SELECT id, queue, started_at, subject_key, job_type, supersede
+FROM jobs INDEXED BY idx_jobs_running
+WHERE state = 'RUNNING'
+"""
+EARLIER = """
+SELECT id
+FROM jobs INDEXED BY idx_jobs_schedule_live
+WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND awaits_turn = 0
+LIMIT 1
+"""
+RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND ended_runs > 0"
+
+
+async def standing(db: Connection, prefix: str, limits: Limits) -> Standing:
+    await db.execute("BEGIN")
+    try:
+        sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
+        job_id, _ = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+        row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
+        job = dict(zip(COLUMNS + AROUND, row, strict=True))
+        around = {name: job.pop(name) for name in AROUND}
+        job |= await _surroundings(db, job_id, {**job, **around})
+        job |= await _queue(db, job["queue"], limits)
+        return Standing(job_id=job_id, **job)
+    finally:
+        await db.execute("ROLLBACK")
+
+
+async def _surroundings(db: Connection, job_id: str, job: dict[str, Any]) -> dict[str, Any]:
+    running = list(await db.execute_fetchall(RUNNING))
+    lane = (job["subject_key"], job["job_type"])
+    in_lane = lane[0] and job["supersede"] != "none"
+    lane_runs = (row[0] for row in running if in_lane and row[3:5] == lane and row[5] != "none" and row[0] != job_id)
+    found: dict[str, Any] = {
+        "running": tuple(Running(*row[:3]) for row in running),
+        "lane_runs": next(lane_runs, None),
+        "conditions": tuple(Condition(*row) for row in await db.execute_fetchall(CONDITIONS, {"id": job_id})),
+    }
+    if job["state"] == "QUEUED":
+        counts = [next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)]
+        found["ahead"] = sum(counts)
+    if job["awaits_turn"]:
+        earlier = list(await db.execute_fetchall(EARLIER, job))
+        found["earlier"] = earlier[0][0] if earlier else None
+    return found
+
+
+async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
+    rows = {row[0]: row for row in await db.execute_fetchall(QUEUES)}
+    paused = [row for name in (queue, EVERY_QUEUE) if (row := rows.get(name)) is not None and row[1] is not None]
+    rules = limits.of(queue, QueueRules(*rows[queue][3:]) if queue in rows else None)
+    recent = list(await db.execute_fetchall(RECENT, {"queue": queue}))
+    resumes = [row[2] for row in paused]
+    return {
+        "paused": bool(paused),
+        "resume_at": max(resumes) if resumes and None not in resumes else None,
+        "slots": rules.slots or 0,
+        "max_slots": limits.max_slots,
+        "recent_run_ms": recent[0][0] if recent else None,
+    }

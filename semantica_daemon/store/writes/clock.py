@@ -1,0 +1,52 @@
+"""The wall clock was set: what was counted from a moment moves along, so that a delay stays as long as it was.
+
+Times of the day (AT, deadline, cron) stay as they are. How far the clock is from the time since boot is kept with the
+very commit that moves them, so that a step is neither missed nor made twice, also by a daemon that was away.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes import fire
+
+NOTICED_MS = 1000  # less is the clock being disciplined
+KNOWN = "SELECT value FROM facts WHERE name = 'clock'"
+KEEP = "INSERT OR REPLACE INTO facts (name, value) VALUES ('clock', :value)"
+SHIFT = {
+    "delays": """
+UPDATE jobs
+SET scheduled_at = scheduled_at + :step, postponed_since = postponed_since + :step
+WHERE state = 'SCHEDULED' AND is_delay = 1
+""",
+    "ttls": """
+UPDATE jobs
+SET expires_at = expires_at + :step
+WHERE state = 'QUEUED' AND expires_at IS NOT NULL
+""",
+    "pauses": "UPDATE queues SET resume_at = resume_at + :step WHERE resume_at IS NOT NULL",
+    "keys": "UPDATE idempotency SET expires_at = expires_at + :step",
+}
+
+
+class Reading(Struct, frozen=True):
+    """The wall clock less the time since boot, in ms; of which boot."""
+
+    boot_id: str
+    offset_ms: int
+
+
+def set_clock(tx: Tx, reading: Reading) -> int:
+    """By how much it was stepped since the last reading; after a reboot nobody can tell."""
+    row = tx.execute(KNOWN).fetchone()
+    known = msgspec.json.decode(row[0], type=Reading) if row else reading
+    step = reading.offset_ms - known.offset_ms if known.boot_id == reading.boot_id else 0
+    if abs(step) >= NOTICED_MS:
+        moved = {what: tx.execute(sql, {"step": step}).rowcount for what, sql in SHIFT.items()}
+        message = f"the clock was set {'forward' if step > 0 else 'back'} by {abs(step)} ms"
+        tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")
+    if row is None or step or known.boot_id != reading.boot_id:
+        tx.execute(KEEP, {"value": msgspec.json.encode(reading).decode()})
+    fire.settle(tx)
+    tx.wake_at(tx.now)
+    return step

@@ -1,0 +1,171 @@
+"""A schedule fires: its job is made and the schedule advanced in one transaction, so that a crash never fires twice or
+not at all. What is not fired is told in an event."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.errors import InvalidParams, Refusal
+from semantica_daemon.model import schedule as rule
+from semantica_daemon.model import state
+from semantica_daemon.model.job import Ack, JobSpec
+from semantica_daemon.store import transition, turns
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes import templates
+from semantica_daemon.store.writes.decide import Origin
+from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
+from semantica_daemon.store.writes.templates import Admit
+
+MOST = 10  # schedules at a time, and jobs that one of them makes of what it has missed; the rest comes right after
+COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
+  last_triggered_at, next_trigger_at"""
+DUE = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
+ORDER BY next_trigger_at, rowid
+LIMIT :most
+"""
+ENABLED = f"SELECT {COLUMNS} FROM schedules WHERE next_trigger_at > :now"
+ADVANCE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
+TRIGGERED = """
+UPDATE schedules
+SET last_triggered_at = :now, last_job_id = :job_id
+WHERE schedule_id = :schedule_id
+"""
+LIVE = """
+SELECT id, state, on_running
+FROM jobs INDEXED BY idx_jobs_schedule_live
+WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
+"""
+
+
+class Schedule(Struct, frozen=True):
+    """A row, by its columns."""
+
+    schedule_id: str
+    name: str
+    template_id: str
+    cron_expression: str
+    timezone: str
+    enabled: int
+    param_overrides: str | None
+    misfire: str
+    overlap: str
+    last_triggered_at: int | None
+    next_trigger_at: int | None
+
+
+class Triggered(Struct, frozen=True):
+    """`job` is None when an earlier one is still live and the schedule does not want two."""
+
+    schedule_id: str
+    job: Ack | None
+    skipped: str | None
+    next_trigger_at: int | None
+
+
+def fire_due(tx: Tx, admit: Admit) -> None:
+    for row in tx.execute(DUE, {"now": tx.now, "most": MOST}).fetchall():
+        schedule = Schedule(*row)
+        try:
+            _fire(tx, schedule, admit)
+        except InvalidParams as refused:
+            _give_up(tx, schedule, refused)
+
+
+def trigger(tx: Tx, schedule: Schedule, admit: Admit) -> Triggered:
+    """A refusal is the caller's to hear, and nothing is written then."""
+    job = _make(tx, schedule, tx.now, admit)
+    return Triggered(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
+
+
+def settle(tx: Tx) -> None:
+    """The clock was set, or the daemon was away: those whose time is still to come look at the clock anew."""
+    for row in tx.execute(ENABLED, {"now": tx.now}).fetchall():
+        schedule = Schedule(*row)
+        try:
+            at = rule.settled(schedule.cron_expression, schedule.timezone, schedule.last_triggered_at, tx.now)
+        except InvalidParams as refused:
+            _give_up(tx, schedule, refused)
+            continue
+        if at != schedule.next_trigger_at:
+            tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": at})
+            tx.wake_at(at)
+
+
+def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
+    spec = msgspec.json.decode(template, type=JobSpec)
+    return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
+
+
+def text(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
+    due = schedule.next_trigger_at or tx.now
+    firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
+    now, later = firing.fire[:MOST], firing.fire[MOST:]
+    next_at = later[0] if later else firing.next_trigger_at
+    tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
+    if firing.skipped:
+        _tell_missed(tx, schedule, firing)
+    for at in now:
+        try:
+            _make(tx, schedule, at, admit)
+        except Refusal as refused:
+            about = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
+            _tell(tx, schedule, "failed", f"made no job: {refused.message}", about, "error")
+
+
+def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
+    """Its zone is gone from this machine: it stays, without a time, until somebody puts it right."""
+    tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": None})
+    _tell(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
+
+
+def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
+    """None: an earlier job is still live, and the schedule does not want two. Refuses before anything is written."""
+    taken = turns.is_taken(tx, schedule.schedule_id)
+    if taken and schedule.overlap == "skip":
+        _tell(tx, schedule, "skipped", "an earlier job is still live", {"trigger_at": at, "reason": "overlap"}, "warn")
+        return None
+    _, _, template = templates.find(tx, schedule.template_id)
+    overrides = msgspec.json.decode(schedule.param_overrides) if schedule.param_overrides else None
+    admitted = admit(spec_of(template, overrides))
+    waits = taken and schedule.overlap == "queue"
+    origin = Origin(schedule.template_id, schedule.schedule_id, waits)
+    job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
+    if taken and schedule.overlap == "supersede":
+        _replace(tx, schedule.schedule_id, job.job_id)
+    tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})
+    _tell(tx, schedule, "fired", "fired", {"trigger_at": at, "job_id": job.job_id})
+    return job
+
+
+def _replace(tx: Tx, schedule_id: str, by: str) -> None:
+    """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says."""
+    for job_id, current, on_running in tx.execute(LIVE, {"schedule_id": schedule_id, "by": by}).fetchall():
+        if current != state.RUNNING:
+            transition.end_waiting(tx, job_id, current, state.SUPERSEDED, by)
+        elif on_running == "cancel":
+            interrupt(tx, [job_id], by)
+        else:
+            outdate(tx, [job_id], by)
+
+
+def _tell_missed(tx: Tx, schedule: Schedule, firing: rule.Firing) -> None:
+    """In one event, however many there were."""
+    count = f"more than {firing.skipped}" if firing.skipped_more else str(firing.skipped)
+    about = {
+        "reason": "misfire", "misfire": schedule.misfire, "count": firing.skipped, "more": firing.skipped_more,
+        "first_at": firing.first_skipped, "last_at": firing.last_skipped,
+    }  # fmt: skip
+    _tell(tx, schedule, "skipped", f"{count} missed", about, "warn")
+
+
+def _tell(tx: Tx, schedule: Schedule, what: str, message: str, about: dict[str, Any], level: str = "info") -> None:
+    facts = {"schedule_id": schedule.schedule_id, "name": schedule.name, **about}
+    tx.announce(f"schedule.{what}", f"schedule {schedule.name}: {message}", facts, None, level)

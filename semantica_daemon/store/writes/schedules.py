@@ -1,0 +1,178 @@
+"""schedule.put, enable, disable, delete and trigger; `fire` makes the jobs. An edit leaves jobs already made alone."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from semantica_daemon.errors import InvalidParams, NameTaken, ScheduleNotFound
+from semantica_daemon.model import cron
+from semantica_daemon.model.job import Label
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes import fire, templates
+from semantica_daemon.store.writes.fire import COLUMNS, Schedule
+from semantica_daemon.store.writes.templates import Admit
+
+BY_KEY = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE schedule_id = :key OR name = :key
+ORDER BY schedule_id = :key DESC
+LIMIT 1
+"""
+PUT = """
+INSERT INTO schedules (
+  schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
+  next_trigger_at, created_at, updated_at
+) VALUES (
+  :schedule_id, :name, :template_id, :cron_expression, :timezone, :enabled, :param_overrides, :misfire, :overlap,
+  :next_trigger_at, :now, :now
+)
+ON CONFLICT (schedule_id) DO UPDATE
+SET name = excluded.name, template_id = excluded.template_id, cron_expression = excluded.cron_expression,
+    timezone = excluded.timezone, enabled = excluded.enabled, param_overrides = excluded.param_overrides,
+    misfire = excluded.misfire, overlap = excluded.overlap, next_trigger_at = excluded.next_trigger_at,
+    updated_at = excluded.updated_at
+"""
+ENABLE = """
+UPDATE schedules
+SET enabled = :enabled, next_trigger_at = :next_trigger_at, updated_at = :now
+WHERE schedule_id = :schedule_id
+"""
+DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
+
+
+class Put(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Label
+    template_id: Label
+    cron_expression: Annotated[str, Meta(min_length=1, max_length=256)]
+    timezone: Annotated[str, Meta(min_length=1, max_length=256)] = "UTC"
+    enabled: bool = True
+    param_overrides: dict[str, Any] | None = None
+    misfire: Literal["run_once", "skip", "run_all"] = "run_once"
+    overlap: Literal["queue", "skip", "supersede"] = "queue"
+    schedule_id: Label | None = None
+
+
+class PutSchedule(Struct, frozen=True):
+    asked: Put
+    admit: Admit
+
+
+class Kept(Struct, frozen=True):
+    schedule_id: str
+    name: str
+    next_trigger_at: int | None
+    created: bool
+
+
+class Which(Struct, frozen=True, forbid_unknown_fields=True):
+    """By id or name."""
+
+    schedule_id: Label
+
+
+class TriggerSchedule(Struct, frozen=True):
+    asked: Which
+    admit: Admit
+
+
+class Switched(Struct, frozen=True):
+    schedule_id: str
+    enabled: bool
+    next_trigger_at: int | None
+
+
+class Deleted(Struct, frozen=True):
+    schedule_id: str
+    deleted: bool = True
+
+
+def put(tx: Tx, request: PutSchedule) -> Kept:
+    asked = request.asked
+    cron.check(asked.cron_expression, asked.timezone)
+    template_id = _template(tx, request)
+    by_name = _by_key(tx, asked.name)
+    known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
+    if by_name is not None and known is not None and known.schedule_id != by_name.schedule_id:
+        raise NameTaken(
+            f"there is another schedule {asked.name}", "choose another name", schedule_id=by_name.schedule_id
+        )
+    schedule_id = known.schedule_id if known else tx.ids.job()
+    next_at = _next_trigger(tx, asked, known)
+    values = {name: getattr(asked, name) for name in Put.__struct_fields__}
+    values |= {"schedule_id": schedule_id, "template_id": template_id, "next_trigger_at": next_at, "now": tx.now}
+    values["param_overrides"] = fire.text(asked.param_overrides)
+    tx.execute(PUT, values)
+    tx.wake_at(next_at)
+    answer = Kept(schedule_id, asked.name, next_at, known is None)
+    done = "created" if answer.created else "changed"
+    tx.announce(f"schedule.{done}", f"schedule {asked.name} {done}", answer)
+    return answer
+
+
+def enable(tx: Tx, asked: Which) -> Switched:
+    """From now on: what would have fired meanwhile was not wanted."""
+    schedule = find(tx, asked.schedule_id)
+    if schedule.enabled:
+        return Switched(schedule.schedule_id, True, schedule.next_trigger_at)
+    return _switch(tx, schedule, cron.next_after(schedule.cron_expression, schedule.timezone, tx.now), True)
+
+
+def disable(tx: Tx, asked: Which) -> Switched:
+    return _switch(tx, find(tx, asked.schedule_id), None, False)
+
+
+def delete(tx: Tx, asked: Which) -> Deleted:
+    schedule = find(tx, asked.schedule_id)
+    tx.execute(DELETE, {"schedule_id": schedule.schedule_id})
+    about = {"schedule_id": schedule.schedule_id, "name": schedule.name}
+    tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", about)
+    return Deleted(schedule.schedule_id)
+
+
+def trigger(tx: Tx, request: TriggerSchedule) -> fire.Triggered:
+    """Now, once, whatever its cron says; also when it is disabled."""
+    return fire.trigger(tx, find(tx, request.asked.schedule_id), request.admit)
+
+
+def find(tx: Tx, key: str) -> Schedule:
+    found = _by_key(tx, key)
+    if found is None:
+        raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
+    return found
+
+
+def _by_key(tx: Tx, key: str) -> Schedule | None:
+    row = tx.execute(BY_KEY, {"key": key}).fetchone()
+    return Schedule(*row) if row else None
+
+
+def _template(tx: Tx, request: PutSchedule) -> str:
+    """Its id; with these overrides it must make a job that can run."""
+    template_id, _, spec = templates.find(tx, request.asked.template_id)
+    try:
+        request.admit(fire.spec_of(spec, request.asked.param_overrides))
+    except InvalidParams as refused:
+        raise templates.inside(refused, "$.param_overrides") from None
+    return template_id
+
+
+def _next_trigger(tx: Tx, asked: Put, known: Schedule | None) -> int | None:
+    """An edit that leaves the times as they are does not lose one that is due."""
+    if not asked.enabled:
+        return None
+    same = known is not None and (known.cron_expression, known.timezone) == (asked.cron_expression, asked.timezone)
+    if same and known is not None and known.enabled:
+        return known.next_trigger_at
+    return cron.next_after(asked.cron_expression, asked.timezone, tx.now)
+
+
+def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> Switched:
+    answer = Switched(schedule.schedule_id, enabled, next_at)
+    tx.execute(ENABLE, {**msgspec.structs.asdict(answer), "now": tx.now})
+    tx.wake_at(next_at)
+    if enabled != bool(schedule.enabled):
+        done = "enabled" if enabled else "disabled"
+        tx.announce(f"schedule.{done}", f"schedule {schedule.name} {done}", {**msgspec.structs.asdict(answer)})
+    return answer

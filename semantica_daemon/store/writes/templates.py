@@ -1,0 +1,139 @@
+"""template.put and template.delete, and the jobs that are made from a template. `catalogue` answers questions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.errors import InUse, InvalidParams, NameTaken, TemplateNotFound
+from semantica_daemon.model.job import JobSpec, Label
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.decide import Admitted, Origin
+
+Admit = Callable[[JobSpec], Admitted]
+
+# By id before by name, should somebody have named one by another's id.
+BY_KEY = """
+SELECT template_id, name, spec
+FROM templates
+WHERE template_id = :key OR name = :key
+ORDER BY template_id = :key DESC
+LIMIT 1
+"""
+PUT = """
+INSERT INTO templates (template_id, name, spec, created_at, updated_at)
+VALUES (:template_id, :name, :spec, :now, :now)
+ON CONFLICT (template_id) DO UPDATE
+SET name = excluded.name, spec = excluded.spec, updated_at = excluded.updated_at
+"""
+USED_BY = "SELECT name FROM schedules WHERE template_id = :template_id ORDER BY name LIMIT 10"
+DELETE = "DELETE FROM templates WHERE template_id = :template_id"
+ONCE = ("generation", "idempotency_key", "template_id")
+
+
+class Put(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Label
+    spec: JobSpec
+    template_id: Label | None = None
+
+
+class PutTemplate(Struct, frozen=True):
+    """What was asked for, with what makes a job of a spec: a template that could never become one is refused."""
+
+    asked: Put
+    admit: Admit
+
+
+class Kept(Struct, frozen=True):
+    template_id: str
+    name: str
+    created: bool
+
+
+class Which(Struct, frozen=True, forbid_unknown_fields=True):
+    """By id or name."""
+
+    template_id: Label
+
+
+class Deleted(Struct, frozen=True):
+    template_id: str
+    deleted: bool = True
+
+
+def put(tx: Tx, request: PutTemplate) -> Kept:
+    asked = request.asked
+    _check(asked.spec, request.admit)
+    by_name = tx.execute(BY_KEY, {"key": asked.name}).fetchone()
+    known = by_name if asked.template_id is None else find(tx, asked.template_id)
+    if by_name is not None and known[0] != by_name[0]:
+        raise NameTaken(f"there is another template {asked.name}", "choose another name", template_id=by_name[0])
+    template_id = known[0] if known else tx.ids.job()
+    spec = msgspec.json.encode(asked.spec).decode()
+    tx.execute(PUT, {"template_id": template_id, "name": asked.name, "spec": spec, "now": tx.now})
+    answer = Kept(template_id, asked.name, known is None)
+    done = "created" if answer.created else "changed"
+    tx.announce(f"template.{done}", f"template {asked.name} {done}", answer)
+    return answer
+
+
+def delete(tx: Tx, asked: Which) -> Deleted:
+    template_id, name, _ = find(tx, asked.template_id)
+    users = [row[0] for row in tx.execute(USED_BY, {"template_id": template_id}).fetchall()]
+    if users:
+        raise InUse(f"template {name} is used by schedule {', '.join(users)}", "delete that first", schedules=users)
+    tx.execute(DELETE, {"template_id": template_id})
+    tx.announce("template.deleted", f"template {name} deleted", {"template_id": template_id, "name": name})
+    return Deleted(template_id)
+
+
+def find(tx: Tx, key: str) -> tuple[str, str, str]:
+    """(id, name, spec)"""
+    row: tuple[str, str, str] | None = tx.execute(BY_KEY, {"key": key}).fetchone()
+    if row is None:
+        raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
+    return row
+
+
+def filled(tx: Tx, job: Admitted) -> Admitted:
+    """A job that names a template is admitted with what that says; what the call itself says goes before."""
+    if job.admit is None:
+        return job
+    given: dict[str, Any] = msgspec.to_builtins(job.spec)
+    template_id, _, text = find(tx, given.pop("template_id"))
+    spec: dict[str, Any] = msgspec.json.decode(text)
+    spec |= given | {"payload": {**spec.get("payload", {}), **given.get("payload", {})}}
+    admitted = job.admit(msgspec.convert(spec, JobSpec))
+    return msgspec.structs.replace(admitted, spec_hash=job.spec_hash, origin=Origin(template_id))
+
+
+def _check(spec: JobSpec, admit: Admit) -> None:
+    for field in ONCE:
+        if getattr(spec, field) is not None:
+            hint = "leave it out: a template makes more than one job"
+            raise _wrong(f"a template takes no {field}", f"$.spec.{field}", hint)
+    if spec.schedule.scheduled_at is not None:
+        hint = "use delay_ms, or a schedule with a cron_expression"
+        raise _wrong("a template takes no fixed time", "$.spec.schedule.scheduled_at", hint)
+    if spec.deadline is not None:
+        raise _wrong("a template takes no fixed time", "$.spec.deadline", "use timeout_ms or ttl_ms")
+    try:
+        secrets = admit(spec).secrets
+    except InvalidParams as refused:
+        raise inside(refused, "$.spec") from None
+    if secrets:
+        names = ", ".join(sorted(secrets))
+        hint = "let the command read it from a file or a keyring of its own"
+        raise _wrong(f"a template is stored, and secrets are not: {names}", "$.spec.env_vars", hint)
+
+
+def inside(refused: InvalidParams, where: str) -> InvalidParams:
+    """The same refusal, with its path inside a larger document."""
+    path = refused.details.get("path", "$")
+    whole = where + path[1:]
+    return InvalidParams(refused.message.replace(f"`{path}`", f"`{whole}`"), refused.hint, path=whole)
+
+
+def _wrong(message: str, path: str, hint: str) -> InvalidParams:
+    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
