@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import commands, figures, resting, results
+from benchmarks import commands, figures, resting, results, waiting
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
@@ -24,7 +24,7 @@ The floors: plain sqlite3 executing the daemon's own statements on the same sche
 rows made beforehand; and an asyncio server that echoes lines on a Unix socket. A no-op's life on the floor is insert,
 claim and finish, each 100 a transaction. For commands: subprocess.Popen("/bin/true").wait() in as many threads as there
 are slots, in a fresh interpreter; `head | cat > file`; `python -I -c pass`; and for noisy the same daemon, quiet. What
-has no target is only shown.
+has no target is only shown. Waiting: `due` is measured beside the same daemon while nothing is due.
 
 names for --only: {names}
 
@@ -35,7 +35,7 @@ examples:
   scripts/bench --json > after.json           every sample, to compare with another run
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
-NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *resting.NAMES]
+NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *waiting.NAMES, *resting.NAMES]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -96,6 +96,7 @@ class Bench:
             aged += [beside] if beside else []
         yield from aged
         yield from self._commands()
+        yield from self._waiting()
         yield from self._resting()
 
     def _commands(self) -> Iterator[Result]:
@@ -106,6 +107,17 @@ class Bench:
         if "noisy" in only:
             say_if_busy()
             yield from commands.noisy(self._folder / "n", self._stand, self._repeats, 300 if quick else 2_000, say)
+
+    def _waiting(self) -> Iterator[Result]:
+        only, quick = self._options.only, self._options.quick
+        if "due" in only:
+            say_if_busy()
+            yield from waiting.due(self._folder / "d", self._stand, self._repeats, 10_000, say)
+        if "lateness" in only:
+            say_if_busy()
+            yield from waiting.lateness(self._folder / "l", self._repeats, 50 if quick else 250, say)
+        if "wakeups" in only:
+            yield from waiting.wakeups(self._folder / "w", say)
 
     def _resting(self) -> Iterator[Result]:
         """Those that need a daemon of their own come last; restarts are of the full table when there is one."""

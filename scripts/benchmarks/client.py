@@ -80,10 +80,11 @@ def one_by_one(told: dict[str, Any]) -> Run:
     connection = connect(told["socket"])
 
     def run() -> dict[str, Any]:
-        taken, replies = [], []
+        taken, starts, replies = [], [], []
         everywhere = os.sched_getaffinity(0) if sys.platform == "linux" else set()
         place(connection, {min(everywhere, default=0)})
         for line in lines:
+            starts.append(time.time())
             start = time.perf_counter()
             connection.sendall(line)
             reply = connection.recv(CHUNK)
@@ -94,7 +95,7 @@ def one_by_one(told: dict[str, Any]) -> Run:
         place(connection, everywhere)
         connection.close()
         checked(b"".join(replies), len(lines))
-        return {"taken": taken}
+        return {"taken": taken, "starts": starts}
 
     return run
 

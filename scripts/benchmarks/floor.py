@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from semantica_daemon.store.arrival import INSERT, NewJob
 from semantica_daemon.store.database import connect
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.migrate import migrate
-from semantica_daemon.store.transition import END, END_RUN, INSERT, INSERT_RUN, START, NewJob
+from semantica_daemon.store.transition import END, END_RUN, INSERT_RUN, START
 from semantica_daemon.store.tx import INSERT_EVENT
 from semantica_daemon.store.writes.claim import POP
 from semantica_daemon.store.writes.finish import STANDING
@@ -87,7 +88,8 @@ class Floor:
         for job_id, cycle in zip(ids, part, strict=True):
             run_id = cycle.run_id
             execute(START, {"job_id": job_id, "run_id": run_id, "now": now}).fetchall()
-            execute(INSERT_RUN, {"run_id": run_id, "job_id": job_id, "attempt": 1, "payload": "{}", "now": now})
+            values = {"run_id": run_id, "job_id": job_id, "attempt": 1, "payload": "{}", "now": now}
+            execute(INSERT_RUN, {**values, "template_id": None})
         self._connection.executemany(INSERT_EVENT, [cycle.started for cycle in part])
         execute("COMMIT")
 

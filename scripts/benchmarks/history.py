@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.floor import JOB_TYPE, event, keep_freed_memory, new_job
+from semantica_daemon.store.arrival import NewJob
 from semantica_daemon.store.counts import COLUMNS, STORE
 from semantica_daemon.store.database import connect
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.migrate import migrate
-from semantica_daemon.store.transition import NewJob
 from semantica_daemon.store.tx import INSERT_EVENT
 
 PART = 10_000

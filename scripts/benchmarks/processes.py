@@ -71,6 +71,11 @@ class Clients:
     def one_by_one(self, path: Path, request: str, count: int) -> list[float]:
         return self._alone(mode="one_by_one", socket=str(path), request=request, count=count)
 
+    def timed(self, path: Path, request: str, count: int) -> list[tuple[float, float]]:
+        """As one_by_one: when each began, by the wall clock, and what it took."""
+        result = self._told(mode="one_by_one", socket=str(path), request=request, count=count)
+        return list(zip(result["starts"], result["taken"], strict=True))
+
     def until_started(self, path: Path, request: str, count: int, pause_s: float) -> list[float]:
         return self._alone(mode="until_started", socket=str(path), request=request, count=count, pause_s=pause_s)
 
@@ -79,10 +84,13 @@ class Clients:
             client.close()
 
     def _alone(self, **told: Any) -> list[float]:
+        taken: list[float] = self._told(**told)["taken"]
+        return taken
+
+    def _told(self, **told: Any) -> Any:
         self._all[0].prepare(**told)
         self._all[0].go()
-        taken: list[float] = self._all[0].result()["taken"]
-        return taken
+        return self._all[0].result()
 
 
 def other_work(over_s: float = 0.5) -> float:
@@ -201,6 +209,13 @@ class Daemon:
         ten seconds."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+    def wakeups(self) -> int:
+        """How often any of its threads has gone to sleep by itself, and so was woken."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(
+            int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0]) for task in tasks
+        )
 
     def rss_bytes(self) -> int:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
