@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from semantica_daemon.config import Config, DaemonSection, LimitsSection
+from semantica_daemon.config import Config, DaemonSection, LimitsSection, MachineSection
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.rpc.methods import TABLE
 
@@ -27,8 +27,10 @@ def test_every_setting_is_in_the_table_and_no_other() -> None:
     daemon = {f"daemon.{name}" for name in DaemonSection.__struct_fields__}
     queues = {f"queues.NAME.{name}" for name in QueueRules.__struct_fields__}
     limits = {f"limits.{name}" for name in LimitsSection.__struct_fields__}
-    assert set(Config.__struct_fields__) == {"daemon", "queues", "limits", "handlers", "handler_path"}
-    assert set(first_column("Settings")) == daemon | queues | limits | {"handlers.JOB_TYPE", "handler_path"}
+    machine = {f"machine.{name}" for name in MachineSection.__struct_fields__}
+    assert set(Config.__struct_fields__) == {"daemon", "queues", "machine", "limits", "handlers", "handler_path"}
+    named = {"handlers.JOB_TYPE", "handler_path"}
+    assert set(first_column("Settings")) == daemon | queues | machine | limits | named
 
 
 def test_every_script_it_names_is_there() -> None:

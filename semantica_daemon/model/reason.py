@@ -222,19 +222,29 @@ def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int
     if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
-    slots = min(job.slots, job.max_slots)
+    own = [run for run in job.running if run.queue == job.queue]
+    starts = [_turn_of(job, own, job.slots, begins), _turn_of(job, list(job.running), job.max_slots, begins)]
+    if job.lane_runs is not None:
+        starts.append(_end_of(job, job.lane_runs, now))
+    return None if None in starts else max(start for start in starts if start is not None)
+
+
+def _turn_of(job: Standing, running: list[Running], slots: int, begins: int) -> int | None:
+    """When so many slots come to it, after all that is ahead of it."""
+    ahead, took = job.ahead or 0, job.recent_run_ms
     if slots <= 0:
         return None
-    taken = sorted(run.started_at for run in job.running if run.queue == job.queue)
-    taken = taken if job.slots < job.max_slots else sorted(run.started_at for run in job.running)
-    before = job.ahead - max(0, slots - len(taken))
-    if before < 0 and job.lane_runs is None:
-        return begins
+    if took is None:
+        return begins if len(running) + ahead < slots else None
+    ends = sorted(max(begins, run.started_at + took) for run in running)[-slots:]
+    free = sorted(ends + [begins] * (slots - len(ends)))
+    return free[ahead % slots] + took * (ahead // slots)
+
+
+def _end_of(job: Standing, job_id: str, now: int) -> int | None:
     if job.recent_run_ms is None:
         return None
-    ends = [max(now, started_at + job.recent_run_ms) for started_at in taken] or [now]
-    before = max(0, before)
-    return max(begins, ends[before % slots % len(ends)] + job.recent_run_ms * (before // slots))
+    return max(now, *(run.started_at + job.recent_run_ms for run in job.running if run.job_id == job_id))
 
 
 def _when_due(seen: Seen, reasons: list[Reason], now: int) -> int | None:

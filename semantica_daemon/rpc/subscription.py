@@ -20,24 +20,31 @@ BEAT_MS = 10_000
 
 
 class Heart:
-    """Beats while its job waits. `late` is set when a beat is due."""
+    """Beats while its job waits; while that runs, and when it has ended, there is nothing to wake up for."""
 
     def __init__(self, explainer: Explainer, clock: Clock) -> None:
         self._explainer = explainer
         self._clock = clock
-        self._next_at = clock.now() + BEAT_MS
+        self._next_at: int | None = None
+        self.heard()
+
+    def heard(self) -> None:
+        """Something has happened to the job: it may wait, or wait again."""
+        if self._next_at is None:
+            self._next_at = self._clock.now() + BEAT_MS
 
     async def beat(self, job_id: str) -> dict[str, Any] | None:
         """What there is to say of the wait, when it is time to; None: not now."""
-        if self._clock.now() < self._next_at:
+        if self._next_at is None or self._clock.now() < self._next_at:
             return None
-        self._next_at = self._clock.now() + BEAT_MS
+        self._next_at = None
         try:
             why = await self._explainer.explain(job_id)
         except JobNotFound:
             return None
         if why.state not in (QUEUED, SCHEDULED):
             return None
+        self.heard()
         start = why.estimated_start_at
         wait_ms = None if start is None else max(0, start - self._clock.now())
         facts = msgspec.structs.asdict(why)
@@ -45,6 +52,9 @@ class Heart:
 
     async def wait(self, wake: asyncio.Event) -> None:
         """Until there is something new, or the next beat is due."""
+        if self._next_at is None:
+            await wake.wait()
+            return
         timer = self._clock.after(max(0, self._next_at - self._clock.now()), wake.set)
         try:
             await wake.wait()
@@ -71,11 +81,12 @@ async def follow(
             cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
             if page.events:
                 await session.notify("event", {**name, "events": page.events})
-            if moved:
-                continue
             if heart is None or wanted.job_id is None:
-                await wake.wait()
-                continue
-            if (said := await heart.beat(wanted.job_id)) is not None:
+                if not moved:
+                    await wake.wait()
+            elif moved:
+                heart.heard()
+            elif (said := await heart.beat(wanted.job_id)) is not None:
                 await session.notify("job.queue_heartbeat", {**name, **said})
-            await heart.wait(wake)
+            else:
+                await heart.wait(wake)

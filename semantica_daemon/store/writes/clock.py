@@ -16,8 +16,13 @@ KEEP = "INSERT OR REPLACE INTO facts (name, value) VALUES ('clock', :value)"
 SHIFT = {
     "delays": """
 UPDATE jobs
-SET scheduled_at = scheduled_at + :step, postponed_since = postponed_since + :step
+SET scheduled_at = scheduled_at + :step
 WHERE state = 'SCHEDULED' AND is_delay = 1
+""",
+    "debounces": """
+UPDATE jobs
+SET postponed_since = postponed_since + :step
+WHERE state IN ('QUEUED', 'SCHEDULED') AND postponed_since IS NOT NULL
 """,
     "ttls": """
 UPDATE jobs

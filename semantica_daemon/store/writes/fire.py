@@ -138,6 +138,8 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
     waits = taken and schedule.overlap == "queue"
     origin = Origin(schedule.template_id, schedule.schedule_id, waits)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
+    if waits:
+        turns.pass_on(tx, schedule.schedule_id, 0)  # it may have superseded the very job it was to wait for
     if taken and schedule.overlap == "supersede":
         _replace(tx, schedule.schedule_id, job.job_id)
     tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})

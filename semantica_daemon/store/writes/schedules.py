@@ -20,6 +20,7 @@ WHERE schedule_id = :key OR name = :key
 ORDER BY schedule_id = :key DESC
 LIMIT 1
 """
+BY_NAME = f"SELECT {COLUMNS} FROM schedules WHERE name = :name"
 PUT = """
 INSERT INTO schedules (
   schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
@@ -92,7 +93,7 @@ def put(tx: Tx, request: PutSchedule) -> Kept:
     asked = request.asked
     cron.check(asked.cron_expression, asked.timezone)
     template_id = _template(tx, request)
-    by_name = _by_key(tx, asked.name)
+    by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
     known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
     if by_name is not None and known is not None and known.schedule_id != by_name.schedule_id:
         raise NameTaken(
@@ -114,7 +115,7 @@ def put(tx: Tx, request: PutSchedule) -> Kept:
 def enable(tx: Tx, asked: Which) -> Switched:
     """From now on: what would have fired meanwhile was not wanted."""
     schedule = find(tx, asked.schedule_id)
-    if schedule.enabled:
+    if schedule.next_trigger_at is not None:
         return Switched(schedule.schedule_id, True, schedule.next_trigger_at)
     return _switch(tx, schedule, cron.next_after(schedule.cron_expression, schedule.timezone, tx.now), True)
 
@@ -137,14 +138,13 @@ def trigger(tx: Tx, request: TriggerSchedule) -> fire.Triggered:
 
 
 def find(tx: Tx, key: str) -> Schedule:
-    found = _by_key(tx, key)
+    found = _found(tx.execute(BY_KEY, {"key": key}).fetchone())
     if found is None:
         raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
     return found
 
 
-def _by_key(tx: Tx, key: str) -> Schedule | None:
-    row = tx.execute(BY_KEY, {"key": key}).fetchone()
+def _found(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
 
@@ -163,7 +163,7 @@ def _next_trigger(tx: Tx, asked: Put, known: Schedule | None) -> int | None:
     if not asked.enabled:
         return None
     same = known is not None and (known.cron_expression, known.timezone) == (asked.cron_expression, asked.timezone)
-    if same and known is not None and known.enabled:
+    if same and known is not None and known.next_trigger_at is not None:
         return known.next_trigger_at
     return cron.next_after(asked.cron_expression, asked.timezone, tx.now)
 

@@ -21,6 +21,7 @@ WHERE template_id = :key OR name = :key
 ORDER BY template_id = :key DESC
 LIMIT 1
 """
+BY_NAME = "SELECT template_id, name, spec FROM templates WHERE name = :name"
 PUT = """
 INSERT INTO templates (template_id, name, spec, created_at, updated_at)
 VALUES (:template_id, :name, :spec, :now, :now)
@@ -65,7 +66,7 @@ class Deleted(Struct, frozen=True):
 def put(tx: Tx, request: PutTemplate) -> Kept:
     asked = request.asked
     _check(asked.spec, request.admit)
-    by_name = tx.execute(BY_KEY, {"key": asked.name}).fetchone()
+    by_name = tx.execute(BY_NAME, {"name": asked.name}).fetchone()
     known = by_name if asked.template_id is None else find(tx, asked.template_id)
     if by_name is not None and known[0] != by_name[0]:
         raise NameTaken(f"there is another template {asked.name}", "choose another name", template_id=by_name[0])
