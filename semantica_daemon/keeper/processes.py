@@ -15,6 +15,7 @@ MARK = b"SEMANTICA_RUN_ID="
 THREADS = 17  # of the fields of stat that follow the name
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+LOOKS = 5  # that find nobody, when each time somebody ended under the look
 HAS_PROC = os.path.exists("/proc/self/stat")
 HAS_LISTS = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
@@ -154,12 +155,17 @@ def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
     here = boot_id()
     until = time.monotonic() + within_s
     left: dict[Process, str] = {}
-    while left := _orphans(runs, here) | _still_there(left):
+    looks = 0
+    while left or looks < LOOKS:
+        found, whole = _orphans(runs, here)
+        left = found | _still_there(left)
         if time.monotonic() > until:
             return set(left.values())
         for process in left:
             send(process, signal.SIGKILL)
-        _wait_for_an_end([process.pid for process in left])
+        if left:
+            _wait_for_an_end([process.pid for process in left])
+        looks = 0 if left else LOOKS if whole else looks + 1
     return set()
 
 
@@ -172,20 +178,24 @@ def _still_there(before: dict[Process, str]) -> dict[Process, str]:
     }
 
 
-def _orphans(runs: list[Identity], here: str) -> dict[Process, str]:
-    """With their runs: by mark, and by the identity of the main process; with all that came from them."""
+def _orphans(runs: list[Identity], here: str) -> tuple[dict[Process, str], bool]:
+    """With their runs: by mark, and by the identity of the main process; with all that came from them. And whether the
+    look was whole: who ended under it may have left a child that it did not list."""
     wanted = {run.run_id for run in runs}
-    marked = {pid: mark for pid in everybody() if (mark := run_of(pid)) in wanted and mark is not None} if runs else {}
+    marks = {pid: run_of(pid) for pid in everybody()} if runs else {}
+    marked = {pid: mark for pid, mark in marks.items() if mark is not None and mark in wanted}
+    whole = all(mark is not None or os.path.exists(f"/proc/{pid}") for pid, mark in marks.items())
     for run in runs:
         process = look(run.pid) if run.pid is not None and run.boot_id == here else None
         if process is not None and process.started_at == run.started_at:
             marked.setdefault(process.pid, run.run_id)
-    return {
+    found = {
         member: run_id
         for pid, run_id in marked.items()
         for member in map(look, [pid, *descendants([pid])])
         if member is not None and member.pid != os.getpid()
     }
+    return found, whole
 
 
 def _wait_for_an_end(pids: list[int]) -> None:
