@@ -123,7 +123,7 @@ def test_imports_go_one_way(path: Path) -> None:
 
 
 def test_only_the_daemon_sees_the_whole_config() -> None:
-    assert {room_of(path) for path in MODULES if "config" in rooms_imported(tree_of(path))} == {"daemon"}
+    assert {room_of(path) for path in MODULES if "config" in rooms_imported(tree_of(path))} == {"daemon", "serving"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -152,12 +152,12 @@ def test_sql_stands_only_in_the_store(path: Path) -> None:
     assert [text for text in texts(tree_of(path)) if SQL.search(text)] == []
 
 
-def test_one_module_writes_the_state_of_jobs() -> None:
-    writers = set()
-    for path in MODULES:
-        if any(NEW_JOB.search(text) or SET_STATE.search(text) for text in texts(tree_of(path))):
-            writers.add(name_of(path))
-    assert writers == {"store/transition.py"}
+def test_one_module_writes_new_jobs_and_one_the_changes_of_their_state() -> None:
+    assert (writers(NEW_JOB), writers(SET_STATE)) == ({"store/arrival.py"}, {"store/transition.py"})
+
+
+def writers(statement: re.Pattern[str]) -> set[str]:
+    return {name_of(path) for path in MODULES if any(statement.search(text) for text in texts(tree_of(path)))}
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -10,7 +10,8 @@ from typing import Literal
 from msgspec import Struct
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.probes import Answer, Power, Sources
+from semantica_daemon.engine.power import Power
+from semantica_daemon.engine.probes import Answer, Sources
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.machine import Facts, Kind, Needs

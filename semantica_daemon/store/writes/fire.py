@@ -17,7 +17,10 @@ from semantica_daemon.store.writes.decide import Origin
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
 from semantica_daemon.store.writes.templates import Admit
 
-MOST = 10  # schedules at a time, and jobs that one of them makes of what it has missed; the rest comes right after
+# At a time, so that nobody waits long for the writer: schedules (to look back over a long sleep takes a while), and jobs
+# that one of them makes of what it has missed. The rest comes right after.
+MOST_SCHEDULES = 2
+MOST_JOBS = 10
 COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
   last_triggered_at, next_trigger_at"""
 DUE = f"""
@@ -67,7 +70,7 @@ class Triggered(Struct, frozen=True):
 
 
 def fire_due(tx: Tx, admit: Admit) -> None:
-    for row in tx.execute(DUE, {"now": tx.now, "most": MOST}).fetchall():
+    for row in tx.execute(DUE, {"now": tx.now, "most": MOST_SCHEDULES}).fetchall():
         schedule = Schedule(*row)
         try:
             _fire(tx, schedule, admit)
@@ -107,7 +110,7 @@ def text(value: Any) -> str | None:
 def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
     due = schedule.next_trigger_at or tx.now
     firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
-    now, later = firing.fire[:MOST], firing.fire[MOST:]
+    now, later = firing.fire[:MOST_JOBS], firing.fire[MOST_JOBS:]
     next_at = later[0] if later else firing.next_trigger_at
     tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
     if firing.skipped:

@@ -1,0 +1,202 @@
+"""The sources of `engine/probes` that are asked over D-Bus, by dbus-fast (the extra `desktop`): GNOME's Mutter, the
+screen saver and logind. Nobody is started by being asked; who hangs is left alone for a while."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dbus_fast import Message, MessageFlag, MessageType, Variant
+from dbus_fast.aio import MessageBus
+
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.probes import WITHIN_S, CannotTell, Telling
+
+REST_S = 60
+LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
+MUTTER = "org.gnome.Mutter.IdleMonitor"
+SAVER = "org.freedesktop.ScreenSaver"
+KDE = "org.kde.screensaver"  # a second name of KDE's screen saver, and of nobody else's
+SAVERS = ((KDE, "/org/freedesktop/ScreenSaver"), (SAVER, "/org/freedesktop/ScreenSaver"), (SAVER, "/ScreenSaver"))
+SURELY_MS = 60_000
+LOGIND = "org.freedesktop.login1"
+ERROR = "org.freedesktop.DBus.Error."
+ABSENT = {ERROR + "ServiceUnknown", ERROR + "NameHasNoOwner"}
+UNKNOWN = {ERROR + "UnknownObject", ERROR + "UnknownInterface", ERROR + "UnknownMethod", ERROR + "UnknownProperty"}
+
+
+class Refused(CannotTell):
+    """An error instead of an answer."""
+
+    def __init__(self, message: str, error: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class Bus:
+    """A connection that is made when it is needed, and made again when it was lost."""
+
+    def __init__(self, name: str, address: Callable[[], str]) -> None:
+        self.name = name
+        self._address = address
+        self._bus: MessageBus | None = None
+
+    @property
+    def is_there(self) -> bool:
+        return self._bus is not None and self._bus.connected
+
+    async def call(self, name: str, path: str, interface: str, member: str, *body: str) -> list[Any]:
+        """`body`: strings are all that is ever handed over."""
+        message = Message(
+            destination=name,
+            path=path,
+            interface=interface,
+            member=member,
+            flags=MessageFlag.NO_AUTOSTART,
+            signature="s" * len(body),
+            body=list(body),
+        )
+        bus = await self._connected()
+        try:
+            reply = await bus.call(message)
+            is_error = reply.message_type is MessageType.ERROR
+        except Exception as error:  # dbus-fast hands on whatever has ended the connection
+            raise CannotTell(f"the {self.name} has gone away: {error or type(error).__name__}") from error
+        if is_error:
+            raise self._refused(name, reply)
+        return list(reply.body)
+
+    async def close(self) -> None:
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            bus.disconnect()
+            lost = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
+            # Only then is its descriptor closed; and asyncio complains of an error that nobody has taken.
+            await asyncio.gather(asyncio.wait_for(lost, WITHIN_S), return_exceptions=True)
+
+    async def _connected(self) -> MessageBus:
+        for _ in range(2):  # the loop is to hear first of a bus that has gone: a write to it would leave errors behind
+            await asyncio.sleep(0)
+        if self._bus is not None and self._bus.connected:
+            return self._bus
+        await self.close()
+        address = self._address()
+        try:
+            bus = await MessageBus(address).connect()
+        except Exception as error:  # of the address, the socket, the handshake, or what was no bus at all
+            raise CannotTell(
+                f"the {self.name} cannot be reached at {address}: {error or type(error).__name__}"
+            ) from error
+        self._bus = bus
+        return bus
+
+    def _refused(self, name: str, reply: Message) -> Refused:
+        error = reply.error_name or "an error"
+        if error in ABSENT:
+            return Refused(f"there is no {name} on the {self.name}", error)
+        text = f": {reply.body[0]}" if reply.body else ""
+        return Refused(f"{name} answered {error}{text}"[:300], error)
+
+
+class Desktop:
+    def __init__(self, environment: Mapping[str, str], clock: Clock) -> None:
+        self._clock = clock
+        self._session = Bus("session bus", partial(session_address, environment))
+        self._system = Bus("system bus", partial(system_address, environment))
+        self._questions = {
+            "mutter": (self._session, self._mutter),
+            "screensaver": (self._session, self._screensaver),
+            "logind": (self._system, self._logind),
+        }
+        self._rests: dict[str, float] = {}
+
+    async def ask(self, source: str) -> Telling:
+        bus, question = self._questions[source]
+        for silent in (source, bus.name):
+            self._check_rest(silent)
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                return await question()
+        except TimeoutError:
+            silent = source if bus.is_there else bus.name
+            self._rests[silent] = self._clock.monotonic() + REST_S
+            await bus.close()  # or what was asked would be waited for as long as the bus is there
+            raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s") from None
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._system.close()
+
+    def _check_rest(self, silent: str) -> None:
+        now = self._clock.monotonic()
+        left_s = self._rests.get(silent, now) - now
+        if left_s > 0:
+            raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s: it is asked again in {left_s:.0f} s")
+
+    async def _mutter(self) -> Telling:
+        body = await self._session.call(MUTTER, "/org/gnome/Mutter/IdleMonitor/Core", MUTTER, "GetIdletime")
+        return _no_input(_number(MUTTER, body))
+
+    async def _screensaver(self) -> Telling:
+        """KDE's counts milliseconds, though its interface calls them seconds, and refuses on Wayland. Of the others
+        some count seconds and some always say 0: only what is long in either unit is believed."""
+        for name, path in SAVERS:
+            try:
+                body = await self._session.call(name, path, SAVER, "GetSessionIdleTime")
+            except Refused as refused:
+                if refused.error not in ABSENT | UNKNOWN:
+                    raise
+                continue
+            told = _number(name, body)
+            if name != KDE and told < SURELY_MS:
+                raise CannotTell(f"{name} says {told}, which may be seconds, milliseconds or nothing at all")
+            return _no_input(told)
+        raise CannotTell(f"there is no {SAVER} on the {self._session.name} that knows")
+
+    async def _logind(self) -> Telling:
+        """It is told by desktops, not all of which do, and looks at terminals itself."""
+        is_idle, since_us = await self._hint("IdleHint", bool), await self._hint("IdleSinceHint", int)
+        if since_us <= 0:
+            never = "no desktop has ever told it, or something keeps the machine awake"
+            raise CannotTell(f"{LOGIND} does not know: {'nobody is logged in' if is_idle else never}")
+        idle_for_ms = max(0, self._clock.now() - since_us // 1000) if is_idle else 0
+        return _no_input(_number(LOGIND, [idle_for_ms]))
+
+    async def _hint(self, name: str, kind: type) -> Any:
+        properties, manager = "org.freedesktop.DBus.Properties", f"{LOGIND}.Manager"
+        body = await self._system.call(LOGIND, "/org/freedesktop/login1", properties, "Get", manager, name)
+        match body:
+            case [Variant(value=value)] if type(value) is kind:
+                return value
+        raise _nonsense(LOGIND, body)
+
+
+def session_address(environment: Mapping[str, str]) -> str:
+    """Or where systemd puts it: a daemon that was started by a client has not been given the variable."""
+    runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    usual = Path(runtime, "bus")
+    if not environment.get("DBUS_SESSION_BUS_ADDRESS") and not usual.exists():
+        raise CannotTell(f"there is no session bus: DBUS_SESSION_BUS_ADDRESS is not set, and {usual} is not there")
+    return environment.get("DBUS_SESSION_BUS_ADDRESS") or f"unix:path={quote(str(usual))}"
+
+
+def system_address(environment: Mapping[str, str]) -> str:
+    return environment.get("DBUS_SYSTEM_BUS_ADDRESS") or "unix:path=/run/dbus/system_bus_socket"
+
+
+def _number(name: str, body: list[Any]) -> int:
+    match body:
+        case [value] if type(value) is int and 0 <= value <= LONGEST_MS:
+            return value
+    raise _nonsense(name, body)
+
+
+def _nonsense(name: str, body: list[Any]) -> CannotTell:
+    return CannotTell(f"{name} answered nonsense: {str(body)[:100]}")
+
+
+def _no_input(idle_for_ms: int) -> Telling:
+    return idle_for_ms, f"no input for {idle_for_ms // 1000} s"

@@ -1,0 +1,257 @@
+"""What tells whether somebody is at the machine and whether it is on mains: a chain of sources, the first that can
+tell wins. `engine/machine` decides when to ask and what follows from it; `engine/desktop` asks over D-Bus.
+
+Nothing here runs by itself, and nothing is raised: a source that cannot tell says why.
+"""
+
+import asyncio
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.power import Power, read_power
+
+WITHIN_S = 1.0
+OVER_DBUS = ("mutter", "screensaver", "logind")
+NOT_INSTALLED = "dbus-fast is not installed: pip install 'semantica[desktop]'"
+TERMINALS = ("pts/[0-9]*", "tty[0-9]*")
+KEPT_BACK_MS = 8_000  # a terminal's time of input is only moved on every 8 s, lest it tell the rhythm of a password
+LOW = 0.25  # of a core, for what a machine does when nobody is there
+PROVEN_S = (60, 300, 900)  # what os.getloadavg looks back
+HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
+
+Telling = tuple[int, str]  # no input for so many ms; how that is known
+
+
+class Answer(Struct, frozen=True):
+    """What one source says: no input for that long. None: it cannot tell, and `detail` says why."""
+
+    source: str
+    idle_for_ms: int | None
+    detail: str
+
+
+class CannotTell(Exception):
+    """Why a source has no answer."""
+
+
+class Places(Struct, frozen=True):
+    """Where the system keeps what is looked at."""
+
+    terminals: Path = Path("/dev")
+    seats: Path = Path("/run/systemd/seats")
+    supplies: Path = Path("/sys/class/power_supply")
+
+
+HERE = Places()
+
+
+class Desktop(Protocol):
+    """`engine/desktop`, which is not imported before somebody asks."""
+
+    async def ask(self, source: str) -> Telling: ...
+
+    async def close(self) -> None: ...
+
+
+class Calm(Struct, frozen=True):
+    """Nobody but us has given the machine work since then, as of a look at it. In seconds of the monotonic clock."""
+
+    since: float
+    at: float
+    ours: float | None  # the load up to which it may still be our own runs' doing; None: they had no part in it
+
+
+class Sources:
+    """Asked by one at a time. Between two asks it costs nothing but a connection to a bus that was of use."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        running: Callable[[], int],
+        environment: Mapping[str, str] = os.environ,
+        places: Places = HERE,
+        platform: str = sys.platform,
+    ) -> None:
+        """`running`: how many runs of our own are under way."""
+        self._clock = clock
+        self._running = running
+        self._environment = environment
+        self._places = places
+        over_dbus = {source: partial(self._over_dbus, source) for source in OVER_DBUS}
+        self._chain: dict[str, Callable[[], Awaitable[Telling]]] = (
+            {"ioreg": self._ioreg} if platform == "darwin" else over_dbus | {"tty": self._tty, "load": self._load}
+        )
+        self._desktop: Desktop | None = None
+        self._calm: Calm | None = None
+        self._reading: asyncio.Future[Power] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def idle(self, first: bool = True) -> list[Answer]:
+        """The answers up to the first that can tell, or with `first` false those of all."""
+        answers: list[Answer] = []
+        async with self._one_at_a_time:
+            for source, ask in self._chain.items():
+                answers.append(await _answer(source, ask))
+                if first and answers[-1].idle_for_ms is not None:
+                    break
+        return answers
+
+    async def power(self) -> Power:
+        """Read in a thread: a battery may take its time. One that never answers costs one thread, not one an ask."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(asyncio.to_thread(read_power, self._places.supplies))
+        reading = self._reading
+        done, _ = await asyncio.wait({reading}, timeout=WITHIN_S)
+        if not done:
+            return Power("psutil", None, f"the battery did not answer within {WITHIN_S:.0f} s")
+        return reading.result()
+
+    async def close(self) -> None:
+        """Lets go of the buses; who is asked again later connects again."""
+        async with self._one_at_a_time:
+            if self._desktop is not None:
+                await self._desktop.close()
+
+    async def _over_dbus(self, source: str) -> Telling:
+        return await (await self._loaded()).ask(source)
+
+    async def _loaded(self) -> Desktop:
+        """When first asked, not at the start: 30 ms and 2.5 MB that most daemons never need; and it is optional."""
+        if self._desktop is None:
+            if find_spec("dbus_fast") is None:
+                raise CannotTell(NOT_INSTALLED)
+            try:
+                module = await asyncio.to_thread(import_module, "semantica_daemon.engine.desktop")
+            except ImportError as error:
+                raise CannotTell(f"dbus-fast 5 or newer is needed: {error}") from error
+            made: Desktop = module.Desktop(self._environment, self._clock)
+            self._desktop = made
+        return self._desktop
+
+    async def _tty(self) -> Telling:
+        if seen := display(self._environment, self._places.seats):
+            raise CannotTell(f"there is {seen}, and what is typed there need not go through a terminal")
+        last = last_input(self._places.terminals, os.getuid())
+        if last is None:
+            raise CannotTell("you have no terminal open")
+        at, name = last
+        idle_for_ms = max(0, self._clock.now() - at - KEPT_BACK_MS)
+        return idle_for_ms, f"nothing typed at {name} for {idle_for_ms // 1000} s"
+
+    async def _load(self) -> Telling:
+        seen = display(self._environment, self._places.seats) or next(iter(seated(self._places.seats)), None)
+        if seen:
+            raise CannotTell(f"there is {seen}, and somebody may be there who gives the machine no work")
+        try:
+            averages = os.getloadavg()
+        except OSError as error:
+            raise CannotTell(f"the load is not known: {error}") from error
+        own, cores, now = self._running(), os.cpu_count() or 1, self._clock.monotonic()
+        self._calm = calm(self._calm, averages, own, cores, now)
+        detail = f"load {averages[0]:.2f} with {own} runs of ours on {cores} cores"
+        return (round((now - self._calm.since) * 1000), detail) if self._calm else (0, f"{detail}: somebody is at work")
+
+    async def _ioreg(self) -> Telling:
+        program = shutil.which("ioreg", path=self._environment.get("PATH")) or "/usr/sbin/ioreg"
+        try:
+            told = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CannotTell(f"ioreg did not tell: {error}") from error
+        return hid_idle(told)
+
+
+async def _answer(source: str, ask: Callable[[], Awaitable[Telling]]) -> Answer:
+    try:
+        return Answer(source, *await ask())
+    except CannotTell as error:
+        return Answer(source, None, str(error))
+
+
+def calm(before: Calm | None, averages: tuple[float, float, float], own: int, cores: int, now: float) -> Calm | None:
+    """Since when the load is low, as far back as the averages prove it or as it was seen; None: it is high.
+
+    Our own runs are no sign of a user: while they go on, and as long as the load only falls after them, the time is
+    counted on. Otherwise a job that waits for idleness would take it away, from itself and from the next.
+    """
+    if before is not None and now - before.at > PROVEN_S[-1]:
+        before = None
+    load, limit = averages[0], own + LOW * cores
+    if load <= limit:
+        high = next((index for index, average in enumerate(averages) if average > limit), len(averages))
+        proven = PROVEN_S[high - 1]
+        seen = before.since if before is not None and now - before.at <= proven else now
+        return Calm(min(seen, now - proven), now, math.inf if own else None)
+    if before is not None and (own or (before.ours is not None and load <= before.ours)):
+        return Calm(before.since, now, math.inf if own else load)
+    return None
+
+
+def seated(seats: Path) -> dict[str, str]:
+    """Who sits at this machine, and in front of what (x11, wayland, tty), by the files of logind."""
+    found = {}
+    for seat in sorted(seats.glob("*")):
+        for session in _fields(seat).get("SESSIONS", "").split():
+            fields = _fields(seats.parent / "sessions" / session)
+            if fields.get("CLASS") != "greeter" and fields.get("STATE") != "closing":
+                found[f"session {session} on {seat.name}"] = fields.get("TYPE", "")
+    return found
+
+
+def display(environment: Mapping[str, str], seats: Path) -> str | None:
+    """A screen at which somebody may be; not one that ssh has brought from elsewhere."""
+    for name in ("WAYLAND_DISPLAY", "DISPLAY"):
+        where = environment.get(name, "")
+        if where and (name != "DISPLAY" or where.startswith((":", "unix:"))):
+            return f"a display ({name}={where})"
+    return next((f"{kind} {session}".strip() for session, kind in seated(seats).items() if kind != "tty"), None)
+
+
+def last_input(terminals: Path, uid: int) -> tuple[int, str] | None:
+    """When somebody last typed at a terminal of ours, and at which. As root not by consoles: the unused are root's."""
+    found = []
+    for path in (path for pattern in TERMINALS[: 1 if uid == 0 else 2] for path in terminals.glob(pattern)):
+        try:
+            seen = path.stat()
+        except OSError:
+            continue  # closed in between
+        if seen.st_uid == uid:
+            found.append((seen.st_atime_ns // 1_000_000, path.relative_to(terminals).as_posix()))
+    return max(found, default=None)
+
+
+def hid_idle(told: str) -> Telling:
+    """From what ioreg prints: nanoseconds since the last input, of a Mac."""
+    found = HID_IDLE.search(told)
+    if found is None:
+        raise CannotTell("ioreg names no HIDIdleTime")
+    idle_for_ms = int(found[1]) // 1_000_000
+    return idle_for_ms, f"no input for {idle_for_ms // 1000} s"
+
+
+def _fields(path: Path) -> dict[str, str]:
+    lines = (line.partition("=") for line in _text(path).splitlines())
+    return {name: value.strip('"') for name, _, value in lines}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, timeout=WITHIN_S, check=True).stdout.decode(errors="replace")
