@@ -127,15 +127,13 @@ class Attempt:
         self._over(self)
 
     def _as_stopped(self, outcome: Outcome) -> Outcome:
-        """Past a limit it failed, whatever it says; at shutdown a run that still finished has finished."""
+        """Past a limit it failed, whatever it says; a run that still finished when it was to make way has finished."""
         if self._cause == "timeout":
             return timed_out(self.claim.timeout_ms or 0)
         if self._cause == "deadline":
             return PAST_DEADLINE
-        if self._cause == "lost" and not outcome.unstarted:
-            return LOST
-        if self._cause == "shutdown" and outcome.error is not None and not outcome.unstarted:
-            return SHUT_DOWN
+        if outcome.error is not None and not outcome.unstarted:
+            return {"lost": LOST, "shutdown": SHUT_DOWN}.get(self._cause or "", outcome)
         return outcome
 
     def _watch_deadline(self, deadline: int) -> None:

@@ -25,17 +25,17 @@ class Heart:
     def __init__(self, explainer: Explainer, clock: Clock) -> None:
         self._explainer = explainer
         self._clock = clock
-        self._next_at: int | None = None
+        self._next_at: int | None = None  # by the time since boot, which nobody sets
         self.heard()
 
     def heard(self) -> None:
         """Something has happened to the job: it may wait, or wait again."""
         if self._next_at is None:
-            self._next_at = self._clock.now() + BEAT_MS
+            self._next_at = self._clock.elapsed() + BEAT_MS
 
     async def beat(self, job_id: str) -> dict[str, Any] | None:
         """What there is to say of the wait, when it is time to; None: not now."""
-        if self._next_at is None or self._clock.now() < self._next_at:
+        if self._next_at is None or self._clock.elapsed() < self._next_at:
             return None
         self._next_at = None
         try:
@@ -55,7 +55,7 @@ class Heart:
         if self._next_at is None:
             await wake.wait()
             return
-        timer = self._clock.after(max(0, self._next_at - self._clock.now()), wake.set)
+        timer = self._clock.after(max(0, self._next_at - self._clock.elapsed()), wake.set)
         try:
             await wake.wait()
         finally:

@@ -17,8 +17,8 @@ from semantica_daemon.store.writes.decide import Origin
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
 from semantica_daemon.store.writes.templates import Admit
 
-# At a time, so that nobody waits long for the writer: schedules (to look back over a long sleep takes a while), and jobs
-# that one of them makes of what it has missed. The rest comes right after.
+# At a time, so that nobody waits long for the writer: schedules (to look back over a long sleep takes a while), and
+# jobs that one of them makes of what it has missed. The rest comes right after.
 MOST_SCHEDULES = 2
 MOST_JOBS = 10
 COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
