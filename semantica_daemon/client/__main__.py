@@ -15,12 +15,11 @@ from semantica_daemon.client.codes import (
     TEMPORARY,
     USAGE,
 )
-from semantica_daemon.client.commands import COMMANDS, EXIT_CODES, OVERVIEW
+from semantica_daemon.client.commands import COMMANDS, EVERYWHERE, EXIT_CODES, OVERVIEW
 from semantica_daemon.client.connection import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.shapes import Any
 from semantica_daemon.client.terminal import Failed, Terminal, complain, unwritable
 
-FIRST = {"--json", "-q", "--quiet", "--no-autostart"}
 # By the number of a refusal; one that can be tried again is TEMPORARY whatever its number.
 CODE_OF = {
     -32600: DATA,
@@ -74,7 +73,7 @@ def ended(words: list[str]) -> int:
     except BrokenPipeError:  # of stdout: the connection says ConnectionLost
         return NOBODY_READS
     except (Failed, CallRefused, NoDaemon, ConnectionLost, PermissionError) as error:
-        complain(*sentences(error))
+        complain(*sentences(error, words[first_word(words) :][:1] == ["rpc"]))
         return code_of(error)
     except Exception as error:
         if os.environ.get("SEMANTICA_DEBUG"):
@@ -84,7 +83,7 @@ def ended(words: list[str]) -> int:
 
 
 def dispatch(words: list[str]) -> int:
-    early = [word for word in words[: first_word(words)] if word in FIRST]
+    early = [word for word in words[: first_word(words)] if word in EVERYWHERE]
     words = words[len(early) :]
     if not words:
         sys.stderr.write(OVERVIEW)
@@ -96,7 +95,7 @@ def dispatch(words: list[str]) -> int:
     if name == "--version":
         name = "version"
     if name == "help":
-        name, rest = rest[0], ["--help"]
+        name, rest = rest[0], [*rest[1:], "--help"]
     if name == "rpc" and (quick := quickly(rest)) is not None:
         return quick
     return perform(name, rest)
@@ -105,7 +104,7 @@ def dispatch(words: list[str]) -> int:
 def first_word(words: list[str]) -> int:
     """Where the command stands: what every command takes may also stand before it."""
     for number, word in enumerate(words):
-        if word not in FIRST:
+        if word not in EVERYWHERE:
             return number
     return len(words)
 
@@ -114,9 +113,10 @@ def perform(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         raise unknown(name)
     module, variable = COMMANDS[name]
-    command: Any = getattr(import_module(f"semantica_daemon.client.{module}"), variable)
-    parser: Any = import_module("semantica_daemon.client.parser").make("list" if name == "ls" else name, command)
-    arguments = parser.understand(rest)
+    found: Any = getattr(import_module(f"semantica_daemon.client.{module}"), variable)
+    parsing: Any = import_module("semantica_daemon.client.parser")
+    whole, command, rest = parsing.chosen("list" if name == "ls" else name, found, rest)
+    arguments = parsing.make(whole, command).understand(rest)
     return int(command.act(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)))
 
 
@@ -138,22 +138,18 @@ def unknown(name: str) -> Failed:
     return Failed(f"there is no command {name}", USAGE, hint)
 
 
-def sentences(error: Exception) -> tuple[str, str]:
-    """What is wrong, and what to do."""
+def sentences(error: Exception, as_it_is: bool) -> tuple[str, str]:
+    """What is wrong, and what to do. `as_it_is`: the caller knows the fields of the protocol, and named them."""
     if isinstance(error, ConnectionLost):
         return str(error), "what was asked last may have happened: look with `semantica list`"
     if isinstance(error, CallRefused):
-        message = in_words_of_the_line(error.message)
-        return message, str(error.data.get("hint") or "") if message == error.message else "see --help of the command"
+        message, hint = error.message, str(error.data.get("hint") or "")
+        if not as_it_is and any(sign in message + hint for sign in ("$.", "_", ".list ")):
+            spec: Any = import_module("semantica_daemon.client.spec")
+            hint = "see --help of the command" if hint.startswith("rpc.discover ") else hint
+            return spec.in_words_of_the_line(message), spec.in_words_of_the_line(hint)
+        return message, hint
     return str(error), error.hint if isinstance(error, Failed) else ""
-
-
-def in_words_of_the_line(message: str) -> str:
-    """A field that an option stands for is called by the option's name."""
-    what, at, field = message.partition(" - at `$.")
-    spec: Any = import_module("semantica_daemon.client.spec") if at else None
-    option = next((option for option in spec.FIELDS if spec.FIELDS[option] == field.rstrip("`")), None) if at else None
-    return f"--{option.replace('_', '-')}: {what}" if option else message
 
 
 def code_of(error: Exception) -> int:

@@ -1,5 +1,8 @@
 """Every command: where it is, and what the overview says of it. Imports nothing, so that help costs nothing."""
 
+# What every command takes, and may stand before it.
+EVERYWHERE = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
+
 # name: (module of this package, name in it)
 COMMANDS = {
     "run": ("running", "RUN"),
@@ -12,6 +15,11 @@ COMMANDS = {
     "logs": ("reading", "LOGS"),
     "wait": ("ending", "WAIT"),
     "cancel": ("ending", "CANCEL"),
+    "why": ("why", "WHY"),
+    "schedule": ("schedules", "SCHEDULE"),
+    "template": ("templates", "TEMPLATE"),
+    "emit": ("emitting", "EMIT"),
+    "machine": ("machine", "MACHINE"),
     "events": ("events", "EVENTS"),
     "queue": ("queues", "QUEUE"),
     "rpc": ("admin", "RPC"),
@@ -29,6 +37,8 @@ semantica: background work on this machine that is neither lost nor repeated
   semantica add -- make test          hand it in and go on; prints the job's id
   semantica add --newest-wins a.py -- lint a.py
                                       only the newest save of a.py is worth a run
+  semantica add --when-idle --on-event git:commit -- make docs
+                                      it waits for the right moment
   semantica status                    what runs, what waits, how the last ones ended
 
 jobs
@@ -36,6 +46,11 @@ jobs
   add      hand in a job, print its id               logs     what a job has written; -f follows it
   plan     what `add` would do                       wait     wait for jobs; their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
+
+the right moment
+  why      why a job does not start yet              emit     tell an event that jobs may wait for
+  schedule jobs made by cron: list, put, next …      machine  is it idle, is it on power, and who says so
+  template jobs kept under a name: put, run …
 
 the daemon
   status   one screen of everything                  stop     stop it, after the jobs had their grace period

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import PROTOCOL, VERSION
-from semantica_daemon.client import holding, words
+from semantica_daemon.client import holding, machine, words
 from semantica_daemon.client.codes import NO_DAEMON
 from semantica_daemon.client.connection import CallRefused, Client, ConnectionLost, NoDaemon
 from semantica_daemon.client.parser import Command, Namespace, Parser
@@ -158,6 +158,7 @@ def _daemon(client: Client) -> Iterator[Finding]:
         yield _same_version(health)
         yield _storage(health)
         yield _configured(client)
+        yield from _machine(client)
         yield from _paused(client)
         yield _canary("a handler", lambda: _noop(client))
         yield _canary("a command", lambda: client.run(["true"], cwd="/", **CANARY))
@@ -202,6 +203,14 @@ def _configured(client: Client) -> Finding:
         f"slots: {slots}, handlers: {', '.join(found['handlers']) or 'only the built-in ones'}",
         "",
     )
+
+
+def _machine(client: Client) -> Iterator[Finding]:
+    """Unknown is no error: it only keeps jobs waiting that need to know."""
+    found = client.call("machine.get")
+    hint = "jobs with --when-idle wait until it is known: `semantica machine` shows who was asked"
+    yield (OK, "idle", machine.idle(found), "") if found["idle"] is not None else (WARN, "idle", "not known", hint)
+    yield OK, "power", machine.power(found), ""
 
 
 def _paused(client: Client) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ def _tell(terminal: Terminal, event: Json) -> None:
             terminal.data(event["job_id"])
     else:
         job = ids.short(event["job_id"]) if event["job_id"] else "-"
-        terminal.data(f"{event['sequence']:>6}  {job:<8}  {event['event_type']:<16}  {text(event)}")
+        terminal.data(f"{event['sequence']:>6}  {job:<8}  {event['event_type']:<17}  {text(event)}")
     terminal.flush()
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from semantica_daemon.client.codes import USAGE
+from semantica_daemon.client.commands import EVERYWHERE
 from semantica_daemon.client.shapes import Any
 from semantica_daemon.client.terminal import Failed, Terminal
 
@@ -33,6 +34,15 @@ class Command:
         self.usage = usage
 
 
+class Verbs:
+    """A command of several verbs, each a command of its own: `schedule put`. Without a verb it is the first."""
+
+    def __init__(self, summary: str, verbs: dict[str, Command], examples: str) -> None:
+        self.summary = summary
+        self.verbs = verbs
+        self.examples = examples
+
+
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal, without importing shutil to find that out: argparse makes one for every option."""
 
@@ -46,13 +56,18 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     takes_command = False
+    takes_command_behind_dashes = False
 
     def understand(self, words: list[str]) -> Namespace:
         """Options may stand anywhere, but not behind a command of its own: what follows its first word, or the first
         `--`, is the command's and nobody else's."""
+        place = words.index("--") if "--" in words else len(words)
+        if self.takes_command_behind_dashes:
+            found = self.parse_intermixed_args(words[:place])
+            found.command = words[place + 1 :]
+            return found
         if not self.takes_command:
             return self.parse_intermixed_args(words)
-        place = words.index("--") if "--" in words else len(words)
         found = self.parse_args(words[:place])
         found.command += words[place if found.command else place + 1 :]
         return found
@@ -73,6 +88,41 @@ class Parser(argparse.ArgumentParser):
 
         near = difflib.get_close_matches(wrong.partition("=")[0], self._option_string_actions, 1)
         return f"did you mean {near[0]}?" if near else ""
+
+
+def chosen(name: str, command: Command | Verbs, words: list[str]) -> tuple[str, Command, list[str]]:
+    """The command that is meant, by its whole name, and the words that are left for it."""
+    if isinstance(command, Command):
+        return name, command, words
+    place = next((number for number, word in enumerate(words) if word not in EVERYWHERE), len(words))
+    verb = words[place] if place < len(words) else ""
+    if verb in ("-h", "--help"):
+        return name, _about(name, command), words
+    if not verb or verb.startswith("-"):
+        verb = next(iter(command.verbs))
+    elif verb not in command.verbs:
+        raise Failed(f"{name}: there is no {verb}", USAGE, _near(verb, command))
+    else:
+        words = words[:place] + words[place + 1 :]
+    return f"{name} {verb}", command.verbs[verb], words
+
+
+def _near(verb: str, command: Verbs) -> str:
+    import difflib  # noqa: PLC0415
+
+    near = difflib.get_close_matches(verb, command.verbs, 1)
+    return f"did you mean {near[0]}?" if near else ", ".join(command.verbs)
+
+
+def _about(name: str, command: Verbs) -> Command:
+    """Only for its help."""
+    told = "\n".join(f"{verb:<9} {one.summary}" for verb, one in command.verbs.items())
+    usage = f"[VERB] …      `semantica {name} VERB --help` shows its options"
+
+    def verbs(parser: Parser) -> None:
+        parser.add_argument_group("verbs", told)
+
+    return Command(command.summary, lambda _, __: 0, verbs, command.examples, usage)
 
 
 def make(name: str, command: Command) -> Parser:

@@ -5,8 +5,8 @@ import select
 import signal
 from collections.abc import Callable
 
-from semantica_daemon.client import ids, outcome, output, spec, why
-from semantica_daemon.client.adding import tell
+from semantica_daemon.client import ids, outcome, output, spec, why, work
+from semantica_daemon.client.adding import one_job, tell
 from semantica_daemon.client.codes import INTERRUPTED, NO_DAEMON, SIGNALLED
 from semantica_daemon.client.connection import ENDS, Client, ConnectionLost
 from semantica_daemon.client.parser import Command, Namespace
@@ -58,7 +58,7 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
     with terminal.client() as client:
         leaving = Leaving()
         try:
-            ack = client.call("job.enqueue", **asked)
+            ack = client.call("job.enqueue", **work.completed(client, asked))
             job_id = ack["job_id"]
             ids.remember(terminal.where, job_id)
             leaving.release()
@@ -145,7 +145,7 @@ def put(descriptor: int, data: bytes) -> None:
 RUN = Command(
     "Run a command as a job and follow it: its output as it comes, its exit code. Ctrl-C leaves it running.",
     run,
-    spec.options,
+    one_job,
     """
   semantica run -- make test
   semantica run --timeout 10m --attempts 3 -- ./flaky-test

@@ -9,6 +9,10 @@ from semantica_daemon.client.terminal import Terminal
 
 RUN_COLUMNS = ("run", "status", "started", "took", "exit", "error")
 LONGEST = 2000
+NAMED = {
+    "tag": "user_tag", "group": "chain_group_id", "key": "idempotency_key", "template": "template_id",
+    "schedule": "schedule_id", "subject": "subject_key",
+}  # fmt: skip
 
 
 def show(arguments: Namespace, terminal: Terminal) -> int:
@@ -19,7 +23,7 @@ def show(arguments: Namespace, terminal: Terminal) -> int:
     elif terminal.quiet:
         terminal.data(job["job_id"])
     else:
-        draw.pairs([*_identity(job), *_work(job), *_rules(job), *_times(job), *_end(job)])
+        draw.pairs([*_identity(job), *_work(job), *_rules(job), *_waits(job), *_times(job), *_end(job)])
         if job["runs"]:
             draw.heading("runs")
             draw.table(RUN_COLUMNS, [_run(run) for run in job["runs"]], "error")
@@ -57,8 +61,7 @@ def _identity(job: Json) -> list[tuple[str, object]]:
     if job["stale"]:
         state += " (stale: a newer one is waiting)"
     rows: list[tuple[str, object]] = [("id", job["job_id"]), ("state", state), ("type", job["job_type"])]
-    named = (("tag", "user_tag"), ("group", "chain_group_id"), ("key", "idempotency_key"), ("subject", "subject_key"))
-    rows += [(name, job[field]) for name, field in named if job[field] is not None]
+    rows += [(name, job[field]) for name, field in NAMED.items() if job[field] is not None]
     if job["subject_key"] is not None:
         rows.append(("generation", job["generation"]))
     return [*rows, ("queue", f"{job['queue']}, priority {job['priority']}")]
@@ -67,7 +70,7 @@ def _identity(job: Json) -> list[tuple[str, object]]:
 def _work(job: Json) -> list[tuple[str, object]]:
     payload = job["payload"] or {}
     if not command(job):
-        return [("payload", _short(payload))] if payload else []
+        return [("payload", brief(payload))] if payload else []
     rows: list[tuple[str, object]] = [("command", command(job)), ("folder", payload.get("cwd") or "-")]
     if payload.get("umask") is not None:
         rows.append(("umask", f"{payload['umask']:03o}"))
@@ -80,7 +83,7 @@ def _work(job: Json) -> list[tuple[str, object]]:
     return rows
 
 
-def _short(value: Any) -> str:
+def brief(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"
 
@@ -93,6 +96,27 @@ def _rules(job: Json) -> list[tuple[str, object]]:
     if job["deadline"] is not None:
         rows.append(("deadline", words.moment(job["deadline"])))
     return rows
+
+
+def _waits(job: Json) -> list[tuple[str, object]]:
+    """What it needs besides a time, and since when that has come true."""
+    rows: list[tuple[str, object]] = []
+    for word, field in (("an idle machine", "wait_for_idle"), ("mains power", "require_charging")):
+        if job[field]:
+            lost = "; ended and put back when that is lost" if job["stop_when_lost"] else ""
+            rows.append(("needs", word + lost))
+    if job["wait_for_event"] is not None:
+        rows.append(("needs", f"event {job['wait_for_event']}{_met(job['event_met_at'])}"))
+    for one in job["conditions"]:
+        rows.append(("needs", f"event {one['key']}={one['value']}{_met(one['met_at'])}"))
+    if job["debounce_ms"] is not None:
+        most = f", waits {words.length(job['max_wait_ms'])} at most" if job["max_wait_ms"] is not None else ""
+        rows.append(("debounce", words.length(job["debounce_ms"]) + most))
+    return rows
+
+
+def _met(at: int | None) -> str:
+    return " (not yet)" if at is None else f" (came at {words.moment(at)})"
 
 
 def _times(job: Json) -> list[tuple[str, object]]:
@@ -124,7 +148,7 @@ def _end(job: Json) -> list[tuple[str, object]]:
         if job["log_path"]:
             rows.append(("hint", f"`semantica logs {ids.short(job['job_id'])}` shows what it wrote"))
     if job["result_summary"] is not None:
-        rows.append(("result", _short(job["result_summary"])))
+        rows.append(("result", brief(job["result_summary"])))
     if job["log_path"]:
         rows.append(("log", job["log_path"]))
     return rows

@@ -1,4 +1,5 @@
-"""Durations, instants and sizes as people write and read them. Knows nothing of jobs or of the terminal."""
+"""Durations, lengths and sizes as people write and read them; `times` has instants. Knows nothing of jobs or of the
+terminal."""
 
 import re
 import time
@@ -8,7 +9,6 @@ UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 
 PIECE = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
 PLAIN = r"\d+(?:\.\d+)?"
 LONGEST_MS = 10**15
-CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?"
 
 
 def duration(text: str) -> int:
@@ -24,31 +24,6 @@ def duration(text: str) -> int:
     if found > LONGEST_MS:
         raise ValueError(f"{text!r} is longer than anybody can wait")
     return round(found)
-
-
-def instant(text: str) -> int:
-    """Epoch ms: a duration from now, a time of day (the next one), or a date and time; in the user's zone."""
-    text = text.strip()
-    if re.fullmatch(f"{PLAIN}|({PIECE})+", text):
-        return now() + duration(text)
-    if (clock := re.fullmatch(CLOCK, text)) is not None:
-        return _next_time_of_day(*(int(part or 0) for part in clock.groups()))
-    from datetime import datetime  # noqa: PLC0415
-
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise ValueError(f"{text!r} is no time: write 10m (from now), 14:30 or 2031-05-01T14:30") from None
-
-
-def _next_time_of_day(hour: int, minute: int, second: int) -> int:
-    today = time.localtime()
-    for days in (0, 1):
-        # mktime knows the zone's own days, of which some have 23 hours
-        found = time.mktime((today.tm_year, today.tm_mon, today.tm_mday + days, hour, minute, second, 0, 0, -1))
-        if found > time.time():
-            break
-    return round(found * 1000)
 
 
 def now() -> int:

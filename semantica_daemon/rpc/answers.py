@@ -33,7 +33,7 @@ from semantica_daemon.rpc.subscription import Heart, follow
 from semantica_daemon.store import catalogue, reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.transition import Running
-from semantica_daemon.store.writes import schedules, templates
+from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.cancel import Cancel, Cancelled
 from semantica_daemon.store.writes.emit import Emit
 
@@ -41,6 +41,7 @@ MAX_IN_FLIGHT = 1000
 MAX_BATCH = 1000
 MAX_CONNECTIONS = 1000
 MAX_SUBSCRIPTIONS = 100
+UPCOMING = 5  # times of each schedule in a list
 MOST_PAGES = 50  # that one event.list looks through for what it wants
 
 
@@ -158,12 +159,12 @@ async def list_templates(rooms: Rooms, _: Session, asked: params.Params) -> para
     return params.TemplateList(await rooms.readers.ask(catalogue.templates))
 
 
-async def get_schedule(rooms: Rooms, _: Session, asked: schedules.Which) -> catalogue.ScheduleView:
-    return await rooms.readers.ask(catalogue.schedule, asked.schedule_id)
+async def get_schedule(rooms: Rooms, _: Session, asked: params.ScheduleParams) -> catalogue.ScheduleView:
+    return await rooms.readers.ask(catalogue.schedule, asked.upcoming, asked.schedule_id)
 
 
 async def list_schedules(rooms: Rooms, _: Session, asked: params.Params) -> params.ScheduleList:
-    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules))
+    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules, UPCOMING))
 
 
 async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:

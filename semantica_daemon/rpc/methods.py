@@ -110,7 +110,7 @@ TABLE: tuple[Method, ...] = (
          "delete a template that no schedule uses"),
     _row("schedule.put", schedules.Put, schedules.Kept, Write(schedules.put, _put_schedule),
          "make jobs of a template by cron; the same name again replaces it"),
-    _row("schedule.get", schedules.Which, ScheduleView, answers.get_schedule, "a schedule, by id or name"),
+    _row("schedule.get", params.ScheduleParams, ScheduleView, answers.get_schedule, "a schedule, by id or name"),
     _row("schedule.list", No, params.ScheduleList, answers.list_schedules, "the schedules and their next times"),
     _row("schedule.delete", schedules.Which, schedules.Deleted, Write(schedules.delete, _as_it_is),
          "delete a schedule; its jobs stay"),

@@ -151,6 +151,13 @@ class TemplateList(Struct, frozen=True):
     templates: list[TemplateView]
 
 
+class ScheduleParams(Params, frozen=True):
+    """By id or name; `upcoming`: how many of its next times."""
+
+    schedule_id: Label
+    upcoming: Annotated[int, Meta(ge=1, le=100)] = 5
+
+
 class ScheduleList(Struct, frozen=True):
     schedules: list[ScheduleView]
 

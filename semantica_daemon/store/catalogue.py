@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
 from semantica_daemon.model import cron
 
-UPCOMING = 5
 TEMPLATES = """
 SELECT template_id, name, spec, created_at, updated_at, (
   SELECT json_group_array(schedules.name) FROM schedules WHERE schedules.template_id = templates.template_id
@@ -70,27 +69,28 @@ async def template(db: Connection, key: str) -> TemplateView:
     return found[0]
 
 
-async def schedules(db: Connection, key: str | None = None) -> list[ScheduleView]:
-    return [_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
+async def schedules(db: Connection, upcoming: int, key: str | None = None) -> list[ScheduleView]:
+    """With so many of their next times."""
+    return [_schedule(row, upcoming) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
 
 
-async def schedule(db: Connection, key: str) -> ScheduleView:
-    found = await schedules(db, key)
+async def schedule(db: Connection, upcoming: int, key: str) -> ScheduleView:
+    found = await schedules(db, upcoming, key)
     if not found:
         raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
     return found[0]
 
 
-def _schedule(row: Any) -> ScheduleView:
+def _schedule(row: Any, upcoming: int) -> ScheduleView:
     fields = dict(zip(ScheduleView.__struct_fields__, row, strict=False))
     fields["enabled"] = bool(fields["enabled"])
     fields["param_overrides"] = Raw(fields["param_overrides"] or "null")
-    return ScheduleView(**fields, upcoming=_upcoming(fields))
+    return ScheduleView(**fields, upcoming=_upcoming(fields, upcoming))
 
 
-def _upcoming(fields: dict[str, Any]) -> list[int]:
+def _upcoming(fields: dict[str, Any], count: int) -> list[int]:
     next_at = fields["next_trigger_at"]
     if next_at is None:
         return []
     later = cron.occurrences(fields["cron_expression"], fields["timezone"], next_at)
-    return [next_at, *islice(later, UPCOMING - 1)]
+    return [next_at, *islice(later, count - 1)]

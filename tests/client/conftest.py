@@ -13,9 +13,10 @@ from tests.harness import Process
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Process]:
-    """Two slots, a short grace."""
+    """Two slots, a short grace; on a machine that is never idle and always on mains."""
     folder = Path(tempfile.mkdtemp(prefix="sem-"))
-    (folder / "config.toml").write_text("[daemon]\nmax_slots = 2\ngrace_ms = 1000\n")
+    machine = '[machine]\nidle = "never"\npower = "mains"\n'
+    (folder / "config.toml").write_text(f"[daemon]\nmax_slots = 2\ngrace_ms = 1000\n{machine}")
     with Process(folder) as process:
         yield process.start()
     shutil.rmtree(folder, ignore_errors=True)

@@ -125,7 +125,7 @@ def test_an_attempt_that_is_cancelled_before_it_begins_ends_the_wait(line: Line)
     begun = line.start(
         "run", "--attempts", "2", "--backoff", "10m", "-t", "late", "--", "sh", "-c", "echo once; exit 1"
     )
-    begun.until("waits: its next attempt is scheduled for ", "err")
+    begun.until("waits: retry 1 of 1 in ", "err")
     assert line("cancel", "-t", "late").code == 0
     told = begun.told()
     assert (told.code, told.out) == (1, "once\n")
@@ -135,7 +135,7 @@ def test_an_attempt_that_is_cancelled_before_it_begins_ends_the_wait(line: Line)
 def test_it_says_once_that_a_queue_is_paused(line: Line) -> None:
     line("queue", "pause", "held")
     begun = line.start("run", "-Q", "held", "--", "echo", "done")
-    assert "waits: queue held is paused" in begun.until("held is paused", "err")
+    begun.until("waits: queue held is paused (`semantica queue resume held`)", "err")
     line("queue", "resume", "held")
     told = begun.told()
     assert (told.code, told.out, told.err.count("waits")) == (0, "done\n", 1)
@@ -147,7 +147,7 @@ def test_it_says_how_many_are_ahead(line: Line, tmp_path: Path) -> None:
     line("add", "-Q", "narrow", "--", "cat", "go")
     line("add", "-Q", "narrow", "--", "true")
     begun = line.start("run", "-Q", "narrow", "--", "echo", "done")
-    begun.until("waits: 1 job ahead of it in queue narrow (1 of 1 slots in use)", "err")
+    begun.until("waits: 1 ahead in narrow; 1 of 1 slots of narrow are in use", "err")
     (tmp_path / "go").write_text("")
     assert begun.told()[:2] == (0, "done\n")
 
@@ -163,7 +163,7 @@ def test_it_names_the_job_of_its_lane_that_still_runs(line: Line, tmp_path: Path
 
 def test_it_says_when_it_is_scheduled_for(line: Line) -> None:
     begun = line.start("run", "--after", "1500ms", "--", "echo", "done")
-    begun.until("waits: it is scheduled for ", "err")
+    begun.until("waits: scheduled for ", "err")
     assert begun.told()[:2] == (0, "done\n")
 
 

@@ -139,8 +139,12 @@ def test_an_old_terminal_is_no_obstacle(line: Line) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("add", "--", "true"), ("run", "--", "true"), ("rpc", "admin.health"), ("list",), ("wait", "@last"), ("paths",)],
-)
+    [
+        ("add", "--", "true"), ("add", "--after", "1ms", "--when-idle", "-s", "x", "--debounce", "1ms", "--", "true"),
+        ("run", "--", "true"), ("rpc", "admin.health"), ("list",), ("wait", "@last"), ("paths",),
+        ("emit", "x=y"), ("why", "@last"), ("schedule",), ("template",), ("machine",),
+    ],
+)  # fmt: skip
 def test_nothing_is_imported_that_is_not_needed(line: Line, daemon: Process, words: tuple[str, ...]) -> None:
     line("add", "--", "true")
     command = [sys.executable, "-X", "importtime", *COMMAND[1:], *words]

@@ -1,6 +1,4 @@
-"""Durations, instants, lengths: what a person writes is understood, what a person reads is short."""
-
-import time
+"""Durations, lengths, sizes: what a person writes is understood, what a person reads is short."""
 
 import pytest
 
@@ -22,22 +20,6 @@ def test_a_duration_is_understood(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused_with_what_would_be_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"no duration: write 500ms|longer than"):
         words.duration(text)
-
-
-def test_an_instant_is_a_duration_from_now_a_time_of_day_or_a_date() -> None:
-    now = words.now()
-    assert now + 600_000 <= words.instant("10m") <= words.now() + 600_000
-    assert words.instant("1970-01-02T00:00+00:00") == 86_400_000
-    for text in ("00:00", "12:30", "23:59:59"):
-        found = words.instant(text)
-        assert now < found <= now + 90_000_000
-        assert time.strftime("%H:%M:%S", time.localtime(found / 1000)).startswith(text)
-
-
-@pytest.mark.parametrize("text", ["25:00", "tomorrow", "2031-13-01", "", "12:60"])
-def test_what_is_no_instant_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no time"):
-        words.instant(text)
 
 
 @pytest.mark.parametrize(

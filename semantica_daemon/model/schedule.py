@@ -1,0 +1,66 @@
+"""What a cron schedule does when its time has come: which occurrences become jobs, which are skipped, when next.
+
+`cron` says when an expression fires; here is what is made of it after a suspend, a stop or a stepped clock.
+"""
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Literal
+
+from msgspec import Struct
+
+from semantica_daemon.model import cron
+
+ON_TIME_MS = 30_000
+MOST_AT_ONCE = 1000
+MOST_COUNTED = 500
+TWO_DAYS_MS = 2 * 86_400_000
+
+Misfire = Literal["run_once", "skip", "run_all"]
+
+
+class Firing(Struct, frozen=True):
+    """`fire` ascends; `skipped` is at most MOST_COUNTED, `skipped_more` says that there were more."""
+
+    fire: tuple[int, ...]
+    skipped: int
+    skipped_more: bool
+    first_skipped: int | None
+    last_skipped: int | None
+    next_trigger_at: int | None
+
+
+def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int) -> Firing:
+    """Whatever the policy, the newest fire and the older are skipped; it says how many. Work is bounded by counting
+    back from now.
+    """
+    if trigger_at > now:
+        return Firing((), 0, False, None, None, trigger_at)
+    most = MOST_AT_ONCE if misfire == "run_all" else 1
+    newest_first = list(islice(_newest_first(expression, zone, trigger_at, now), most + MOST_COUNTED + 1))
+    if misfire == "skip" and now - newest_first[0] > ON_TIME_MS:
+        most = 0
+    fire, skipped = newest_first[:most], newest_first[most:]
+    return Firing(
+        fire=tuple(reversed(fire)),
+        skipped=min(len(skipped), MOST_COUNTED),
+        skipped_more=len(skipped) > MOST_COUNTED,
+        first_skipped=trigger_at if skipped else None,
+        last_skipped=skipped[0] if skipped else None,
+        next_trigger_at=cron.next_after(expression, zone, now),
+    )
+
+
+def _newest_first(expression: str, zone: str, trigger_at: int, now: int) -> Iterator[int]:
+    """What was promised counts, even if the zone's rules have changed since and it would no longer be an occurrence."""
+    yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, now))
+    yield trigger_at
+
+
+def settled(expression: str, zone: str, last_triggered_at: int | None, now: int) -> int | None:
+    """next_trigger_at anew, after the clock was stepped or the daemon was away. Set back by hours, the clock will show
+    again what has fired already; further in the future than two days, it was wrong when it fired.
+    """
+    if last_triggered_at is not None and now < last_triggered_at <= now + TWO_DAYS_MS:
+        return cron.next_after(expression, zone, last_triggered_at)
+    return cron.next_after(expression, zone, now)
