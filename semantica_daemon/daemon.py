@@ -270,7 +270,7 @@ def beat(server: Server, writer: Writer, others: list[Pass]) -> Callable[[], Awa
     async def step() -> int:
         writer.notice_step()
         for part in others:
-            part.wake_if_due()
+            part.look_at_clock()
         return await server.check()
 
     return step

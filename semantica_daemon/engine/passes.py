@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from semantica_daemon.clock import Clock
 
+TOLERATED_MS = 100
+
 
 class LastPass(Struct):
     """What admin.health shows of a part."""
@@ -25,6 +27,7 @@ class Pass:
         self._step = step
         self._clock = clock
         self._wake = asyncio.Event()
+        self._error_ms = 0.0
 
     def wake(self) -> None:
         self._wake.set()
@@ -34,10 +37,11 @@ class Pass:
         if self.last.next_at is None or instant < self.last.next_at:
             self._wake.set()
 
-    def wake_if_due(self) -> None:
+    def look_at_clock(self) -> None:
         """Its timer stands still while the machine is suspended, and knows nothing of a clock that was set: called
-        every few seconds (`daemon`), which wakes nobody else."""
-        if self.last.next_at is not None and self.last.next_at <= self._clock.now():
+        every few seconds (`daemon`), which wakes nobody else. It is woken if it is due, or if its timer is wrong."""
+        waits = self.last.next_at is not None
+        if waits and abs(self._timer_error_ms() - self._error_ms) > TOLERATED_MS:
             self._wake.set()
 
     async def run(self) -> None:
@@ -53,8 +57,13 @@ class Pass:
         if due is None:
             await self._wake.wait()
             return
+        self._error_ms = self._timer_error_ms()
         timer = self._clock.after(max(0, due - self._clock.now()), self._wake.set)
         try:
             await self._wake.wait()
         finally:
             timer.cancel()
+
+    def _timer_error_ms(self) -> float:
+        """How far the clock is from the one that timers go by: as long as this stays the same, they are right."""
+        return self._clock.now() - self._clock.monotonic() * 1000

@@ -99,7 +99,7 @@ def settle(tx: Tx) -> None:
 
 
 def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
-    spec = msgspec.json.decode(template, type=JobSpec)
+    spec = templates.read(template)
     return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
 
 

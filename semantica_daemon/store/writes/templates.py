@@ -105,8 +105,16 @@ def filled(tx: Tx, job: Admitted) -> Admitted:
     template_id, _, text = find(tx, given.pop("template_id"))
     spec: dict[str, Any] = msgspec.json.decode(text)
     spec |= given | {"payload": {**spec.get("payload", {}), **given.get("payload", {})}}
-    admitted = job.admit(msgspec.convert(spec, JobSpec))
+    admitted = job.admit(read(msgspec.json.encode(spec)))
     return msgspec.structs.replace(admitted, spec_hash=job.spec_hash, origin=Origin(template_id))
+
+
+def read(text: str | bytes) -> JobSpec:
+    """One that another version has stored may say what this one does not know."""
+    try:
+        return msgspec.json.decode(text, type=JobSpec)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"the template cannot be used: {error}", "put it again") from None
 
 
 def _check(spec: JobSpec, admit: Admit) -> None:
