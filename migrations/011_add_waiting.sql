@@ -25,7 +25,13 @@ WHERE wait_for_idle IS NULL OR require_charging IS NULL;
 UPDATE jobs
 SET unmet = (wait_for_event IS NOT NULL) + (SELECT count(*) FROM job_conditions WHERE job_id = jobs.id)
 WHERE state = 'SCHEDULED' AND attempts = 0;
-UPDATE job_conditions SET waiting = 0 WHERE job_id NOT IN (SELECT id FROM jobs WHERE state = 'SCHEDULED' AND unmet > 0);
+-- What is live and waits for nothing of that any more has had it.
+UPDATE jobs
+SET event_met_at = coalesce(started_at, created_at)
+WHERE wait_for_event IS NOT NULL AND unmet = 0 AND finished_at IS NULL;
+UPDATE job_conditions
+SET waiting = 0, met_at = (SELECT coalesce(started_at, created_at) FROM jobs WHERE id = job_id AND finished_at IS NULL)
+WHERE job_id NOT IN (SELECT id FROM jobs WHERE state = 'SCHEDULED' AND unmet > 0);
 
 DROP INDEX idx_jobs_due;
 CREATE INDEX idx_jobs_due ON jobs (wait_for_idle, require_charging, coalesce(scheduled_at, 0))

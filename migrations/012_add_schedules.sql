@@ -21,6 +21,7 @@ CREATE TABLE schedules (
   last_triggered_at INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
+  interrupts INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );

@@ -5,12 +5,13 @@ def length(ms: int) -> str:
     """850 ms, 4 s, 1.5 s, 12 min, 5 h 12 min, 3 d 4 h."""
     if ms < 1000:
         return f"{max(0, ms)} ms"
-    if ms < 10_000 and ms % 1000 >= 100:
-        return f"{ms / 1000:.1f} s"
+    tenths = round(ms / 100)
+    if tenths < 100 and tenths % 10:
+        return f"{tenths / 10} s"
     seconds = round(ms / 1000)
     if seconds < 180:
         return f"{seconds} s"
-    if seconds < 3600:
+    if seconds < 3570:
         return f"{round(seconds / 60)} min"
     minutes = round(seconds / 60)
     if minutes < 24 * 60:

@@ -48,7 +48,7 @@ class Heart:
         start = why.estimated_start_at
         wait_ms = None if start is None else max(0, start - self._clock.now())
         facts = msgspec.structs.asdict(why)
-        return {**facts, "reason": facts.pop("summary"), "estimated_wait_ms": wait_ms}
+        return {"reason": facts.pop("summary"), **facts, "estimated_wait_ms": wait_ms}
 
     async def wait(self, wake: asyncio.Event) -> None:
         """Until there is something new, or the next beat is due."""

@@ -7,7 +7,7 @@ import msgspec
 from aiosqlite import Connection
 from msgspec import Raw, Struct
 
-from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
+from semantica_daemon.errors import InvalidParams, ScheduleNotFound, TemplateNotFound
 from semantica_daemon.model import cron
 
 TEMPLATES = """
@@ -92,5 +92,8 @@ def _upcoming(fields: dict[str, Any], count: int) -> list[int]:
     next_at = fields["next_trigger_at"]
     if next_at is None:
         return []
-    later = cron.occurrences(fields["cron_expression"], fields["timezone"], next_at)
-    return [next_at, *islice(later, count - 1)]
+    try:
+        later = cron.occurrences(fields["cron_expression"], fields["timezone"], next_at)
+        return [next_at, *islice(later, count - 1)]
+    except InvalidParams:  # its zone is gone from this machine
+        return [next_at]

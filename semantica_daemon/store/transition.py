@@ -21,7 +21,7 @@ UPDATE jobs
 SET state = 'RUNNING', run_id = :run_id, started_at = :now, updated_at = :now, attempts = attempts + 1,
     run_count = run_count + 1, event_count = event_count + (execution_mode = 'IN_PROCESS'), pid = NULL,
     log_path = NULL, result_summary = NULL, progress_percent = NULL, progress_phase = NULL,
-    progress_items_completed = NULL, progress_items_total = NULL, progress_message = NULL
+    progress_items_completed = NULL, progress_items_total = NULL, progress_message = NULL, postponed_since = NULL
 WHERE id = :job_id AND state = 'QUEUED'
 {TOUCHED}, job_type, payload, attempts, timeout_ms, grace_ms, deadline, execution_mode, env_vars, leftovers,
   run_count, queued_at, template_id
@@ -60,15 +60,18 @@ SET state = 'QUEUED', queued_at = :now, position = :position, expires_at = :now 
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, deadline, expires_at
 """
+# Its time has come once, and does not come again when the clock is set back.
 WAIT_AGAIN = f"""
 UPDATE jobs
-SET state = 'SCHEDULED', updated_at = :now, attempts = attempts - 1, event_count = event_count + 1
+SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, :now), is_delay = 1, updated_at = :now,
+    attempts = attempts - 1, event_count = event_count + 1
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 {TOUCHED}, deadline
 """
 WITHDRAW = f"""
 UPDATE jobs
-SET state = 'SCHEDULED', expires_at = NULL, updated_at = :now, event_count = event_count + 1
+SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, :now), is_delay = 1, expires_at = NULL,
+    updated_at = :now, event_count = event_count + 1
 WHERE id = :job_id AND state = 'QUEUED'
 {TOUCHED}
 """
@@ -97,6 +100,7 @@ UPDATE lanes
 SET interrupts = 0
 WHERE subject_key = :subject_key AND job_type = :job_type AND interrupts > 0
 """
+CALM_SCHEDULE = "UPDATE schedules SET interrupts = 0 WHERE schedule_id = :schedule_id AND interrupts > 0"
 EVENT_OF_END = {
     state.DONE: event.DONE,
     state.FAILED: event.FAILED,
@@ -168,8 +172,8 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
     touched = _run_over(tx, run, status, outcome, row[0], to)
     _lane_ended(tx, touched.job_id, row[0], to)
     turns.pass_on(tx, *row[0][7:9])
-    if row[0][5] and status in ("DONE", "FAILED"):
-        tx.execute(CALM_LANE, {"subject_key": row[0][5], "job_type": row[0][6]})
+    if status in ("DONE", "FAILED"):
+        _calm(tx, row[0])
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
     facts["duration_ms"] = max(0, tx.now - run.started_at)
     if row[0][9]:
@@ -288,6 +292,15 @@ def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[An
         tx.add(touched.queue, "ended_runs", 1)
         tx.add(touched.queue, "run_ms", took)
     return touched
+
+
+def _calm(tx: Tx, row: tuple[Any, ...]) -> None:
+    """One was left to finish: the interruptions in a row are over."""
+    subject_key, job_type, schedule_id = row[5:8]
+    if subject_key:
+        tx.execute(CALM_LANE, {"subject_key": subject_key, "job_type": job_type})
+    if schedule_id is not None:
+        tx.execute(CALM_SCHEDULE, {"schedule_id": schedule_id})
 
 
 def _lane_ended(tx: Tx, job_id: str, row: tuple[Any, ...], to: str) -> None:

@@ -134,6 +134,7 @@ CREATE TABLE schedules (
   last_triggered_at INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
+  interrupts INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );
@@ -263,7 +264,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (10, 0, 'add subprocesses', 'f596dd21c98eec05bf14608221cd333a84b9d94ae6d27df53e371837556a1b5c');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (11, 0, 'add waiting', '02e1235c8363ad30238c1d4be97e9a90052adf7b5bc110ae9ab03b4690e7b5ab');
+VALUES (11, 0, 'add waiting', 'e415877dbb92bdfe1a821f0d4796f8e5d8d223c11673661ace567f819fa4964c');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (12, 0, 'add schedules', 'b88a41370cf0f56bb69133cc8d2ceaed04825c3d2c2090f1fc405bebd21df48b');
+VALUES (12, 0, 'add schedules', 'fd70436850c20810a9cb823f94657d45e1530f5b7b80884d2bef67822386d362');

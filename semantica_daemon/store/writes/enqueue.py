@@ -33,7 +33,11 @@ UPDATE lanes
 SET interrupts = interrupts + 1
 WHERE subject_key = :subject_key AND job_type = :job_type
 """
-OUTDATE = "UPDATE jobs SET stale = 1, superseded_by = :by, updated_at = :now WHERE id = :job_id AND state = 'RUNNING'"
+OUTDATE = """
+UPDATE jobs
+SET stale = 1, superseded_by = :by, updated_at = :now
+WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NULL
+"""
 INTERRUPT = """
 UPDATE jobs
 SET stale = 1, superseded_by = :by, updated_at = :now, cancel_requested_at = :now, stop_state = 'SUPERSEDED'
@@ -115,6 +119,7 @@ def outdate(tx: Tx, running: Iterable[str], by: str) -> None:
 
 
 def interrupt(tx: Tx, running: Iterable[str], by: str) -> None:
+    """Those are ended, and end SUPERSEDED."""
     for job_id in running:
         row = tx.execute(INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}).fetchall()
         for run_id, subject_key, job_type in row:

@@ -22,7 +22,7 @@ from semantica_daemon.store.writes.templates import Admit
 MOST_SCHEDULES = 2
 MOST_JOBS = 10
 COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
-  last_triggered_at, next_trigger_at"""
+  last_triggered_at, next_trigger_at, interrupts"""
 DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
@@ -37,11 +37,14 @@ UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
 WHERE schedule_id = :schedule_id
 """
-LIVE = """
-SELECT id, state, on_running
+# But those of the new job's own lane: the planner has dealt with them.
+OTHERS = """
+SELECT id, state, on_running, max_interrupts
 FROM jobs INDEXED BY idx_jobs_schedule_live
 WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
+  AND NOT (subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type AND supersede <> 'none')
 """
+COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedule_id = :schedule_id"
 
 
 class Schedule(Struct, frozen=True):
@@ -58,6 +61,7 @@ class Schedule(Struct, frozen=True):
     overlap: str
     last_triggered_at: int | None
     next_trigger_at: int | None
+    interrupts: int
 
 
 class Triggered(Struct, frozen=True):
@@ -144,19 +148,23 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
     if waits:
         turns.pass_on(tx, schedule.schedule_id, 0)  # it may have superseded the very job it was to wait for
     if taken and schedule.overlap == "supersede":
-        _replace(tx, schedule.schedule_id, job.job_id)
+        _replace(tx, schedule, admitted.spec, job.job_id)
     tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})
     _tell(tx, schedule, "fired", "fired", {"trigger_at": at, "job_id": job.job_id})
     return job
 
 
-def _replace(tx: Tx, schedule_id: str, by: str) -> None:
-    """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says."""
-    for job_id, current, on_running in tx.execute(LIVE, {"schedule_id": schedule_id, "by": by}).fetchall():
+def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
+    """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says; but not
+    more than a few times in a row, or nothing would ever be finished."""
+    lane = {"subject_key": spec.subject_key or "", "job_type": spec.job_type}
+    rows = tx.execute(OTHERS, {"schedule_id": schedule.schedule_id, "by": by, **lane}).fetchall()
+    for job_id, current, on_running, most in rows:
         if current != state.RUNNING:
             transition.end_waiting(tx, job_id, current, state.SUPERSEDED, by)
-        elif on_running == "cancel":
+        elif on_running == "cancel" and schedule.interrupts < most:
             interrupt(tx, [job_id], by)
+            tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
         else:
             outdate(tx, [job_id], by)
 

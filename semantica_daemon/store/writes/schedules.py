@@ -154,6 +154,8 @@ def _template(tx: Tx, request: PutSchedule) -> str:
     try:
         request.admit(fire.spec_of(spec, request.asked.param_overrides))
     except InvalidParams as refused:
+        refused.details["path"] = refused.details.get("path", "$").replace("$.payload", "$")
+        refused.message = refused.message.replace("`$.payload", "`$")
         raise templates.inside(refused, "$.param_overrides") from None
     return template_id
 
