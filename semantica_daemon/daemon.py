@@ -252,7 +252,7 @@ def timekeeping(setting: Setting, parts: Parts, intake: Intake, dispatcher: Disp
     clock, machine = setting.clock, setting.config.machine
     rules = Rules(machine.idle, machine.power, machine.idle_ms)
     found = Machine(rules, Sources(clock, lambda: dispatcher.running), clock, parts.readers, parts.writer)
-    scheduler = Pass("scheduler", Scheduler(parts.writer, intake.admit, found.needed).step, clock)
+    scheduler = Pass("scheduler", Scheduler(parts.writer, clock, intake.admit, found.needed).step, clock)
     watch = Pass("machine", found.step, clock)
 
     def publish(facts: Facts) -> None:

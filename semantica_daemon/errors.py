@@ -19,6 +19,14 @@ class Refusal(Exception):
         self.hint = hint
         self.details = details
 
+    def moved(self, old: str, new: str) -> "Refusal":
+        """Itself, with the path of its field inside a larger document."""
+        path = self.details.get("path", "$")
+        if path.startswith(old):
+            self.details["path"] = new + path[len(old) :]
+            self.message = self.message.replace(f"`{path}`", f"`{self.details['path']}`")
+        return self
+
 
 class ParseFailed(Refusal):
     number, code = -32700, "E_PARSE"

@@ -77,10 +77,7 @@ class Intake:
             try:
                 admitted.append(self.admit(spec))
             except Refusal as refused:
-                path = refused.details.get("path", "$")
-                whole = f"$.jobs[{number}]{path[1:]}"
-                refused.message = refused.message.replace(f"`{path}`", f"`{whole}`")
-                refused.details["path"] = whole
+                refused.moved("$", f"$.jobs[{number}]")
                 raise
         return admitted
 

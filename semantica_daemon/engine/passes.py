@@ -39,7 +39,7 @@ class Pass:
 
     def look_at_clock(self) -> None:
         """Its timer stands still while the machine is suspended, and knows nothing of a clock that was set: called
-        every few seconds (`daemon`), which wakes nobody else. It is woken if it is due, or if its timer is wrong."""
+        every few seconds (`daemon`), which wakes nobody else. It is woken if its timer is wrong."""
         waits = self.last.next_at is not None
         if waits and abs(self._timer_error_ms() - self._error_ms) > TOLERATED_MS:
             self._wake.set()

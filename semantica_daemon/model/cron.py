@@ -64,11 +64,6 @@ def next_after(expression: str, zone: str, after: int) -> int | None:
     return next(occurrences(expression, zone, after), None)
 
 
-def last_until(expression: str, zone: str, until: int) -> int | None:
-    """The newest occurrence at or before that instant."""
-    return next(occurrences_back(expression, zone, until), None)
-
-
 def occurrences(expression: str, zone: str, after: int) -> Iterator[int]:
     """All that are strictly after that instant, ascending, as they are asked for."""
     return (found * 1000 for found in _seconds(expression, zone, max(after // 1000, EARLIEST), back=False))

@@ -30,7 +30,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     job_id: str
     state: str
     queue: str
-    created_at: int
     started_at: int | None
     finished_at: int | None
     scheduled_at: int | None
@@ -45,7 +44,6 @@ class Standing(Struct, frozen=True, kw_only=True):
     cancel_requested_at: int | None
     stale: int
     superseded_by: str | None
-    exit_code: int | None
     error_code: str | None
     error_message: str | None
     conditions: tuple[Condition, ...] = ()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from semantica_daemon.errors import InvalidParams
 from semantica_daemon.model import cron
 
 ON_TIME_MS = 30_000
@@ -17,6 +18,7 @@ MOST_COUNTED = 500
 TWO_DAYS_MS = 2 * 86_400_000
 
 Misfire = Literal["run_once", "skip", "run_all"]
+Overlap = Literal["queue", "skip", "supersede"]
 
 
 class Firing(Struct, frozen=True):
@@ -55,6 +57,24 @@ def _newest_first(expression: str, zone: str, trigger_at: int, now: int) -> Iter
     """What was promised counts, even if the zone's rules have changed since and it would no longer be an occurrence."""
     yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, now))
     yield trigger_at
+
+
+def going_on(expression: str, zone: str, trigger_at: int, now: int, most: int) -> Firing:
+    """The oldest of what is left, and where to go on; nothing is skipped any more."""
+    found = [trigger_at, *islice(cron.occurrences(expression, zone, trigger_at), most)]
+    due = [at for at in found if at <= now][:most]
+    following = found[len(due)] if len(found) > len(due) else None
+    return Firing(tuple(due), 0, False, None, None, following)
+
+
+def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:
+    """So many of its next times; only the first, where its zone is gone from this machine."""
+    if next_at is None:
+        return []
+    try:
+        return [next_at, *islice(cron.occurrences(expression, zone, next_at), count - 1)]
+    except InvalidParams:
+        return [next_at]
 
 
 def settled(expression: str, zone: str, last_triggered_at: int | None, now: int) -> int | None:

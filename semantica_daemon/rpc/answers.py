@@ -24,6 +24,7 @@ from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping, TooMan
 from semantica_daemon.model.event import Event, Filter
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.reason import Explanation
+from semantica_daemon.model.schedule import upcoming
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.model.view import JobWithRuns, QueueView
 from semantica_daemon.rpc import params
@@ -41,7 +42,6 @@ MAX_IN_FLIGHT = 1000
 MAX_BATCH = 1000
 MAX_CONNECTIONS = 1000
 MAX_SUBSCRIPTIONS = 100
-UPCOMING = 5  # times of each schedule in a list
 MOST_PAGES = 50  # that one event.list looks through for what it wants
 
 
@@ -151,7 +151,7 @@ async def activity(rooms: Rooms, _: Session, asked: params.ActivityParams) -> Ac
     return await rooms.machine.activity(asked.source)
 
 
-async def get_template(rooms: Rooms, _: Session, asked: templates.Which) -> catalogue.TemplateView:
+async def get_template(rooms: Rooms, _: Session, asked: templates.WhichTemplate) -> catalogue.TemplateView:
     return await rooms.readers.ask(catalogue.template, asked.template_id)
 
 
@@ -160,11 +160,14 @@ async def list_templates(rooms: Rooms, _: Session, asked: params.Params) -> para
 
 
 async def get_schedule(rooms: Rooms, _: Session, asked: params.ScheduleParams) -> catalogue.ScheduleView:
-    return await rooms.readers.ask(catalogue.schedule, asked.upcoming, asked.schedule_id)
+    """Its next times are found out in a thread: of a rare one that takes a while."""
+    found = await rooms.readers.ask(catalogue.schedule, asked.schedule_id)
+    when = (found.cron_expression, found.timezone, found.next_trigger_at, asked.upcoming)
+    return msgspec.structs.replace(found, upcoming=await asyncio.to_thread(upcoming, *when))
 
 
 async def list_schedules(rooms: Rooms, _: Session, asked: params.Params) -> params.ScheduleList:
-    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules, UPCOMING))
+    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules))
 
 
 async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:

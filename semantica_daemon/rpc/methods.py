@@ -61,16 +61,12 @@ def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[Admitted]:
     return rooms.intake.admit_all(many.jobs)
 
 
-def _put_template(rooms: Rooms, asked: templates.Put) -> templates.PutTemplate:
-    return templates.PutTemplate(asked, rooms.intake.admit)
+def _put_template(rooms: Rooms, asked: templates.PutTemplate) -> templates.TemplateRequest:
+    return templates.TemplateRequest(asked, rooms.intake.admit)
 
 
-def _put_schedule(rooms: Rooms, asked: schedules.Put) -> schedules.PutSchedule:
-    return schedules.PutSchedule(asked, rooms.intake.admit)
-
-
-def _trigger(rooms: Rooms, asked: schedules.Which) -> schedules.TriggerSchedule:
-    return schedules.TriggerSchedule(asked, rooms.intake.admit)
+def _with_admission(rooms: Rooms, asked: Any) -> schedules.ScheduleRequest:
+    return schedules.ScheduleRequest(asked, rooms.intake.admit)
 
 
 def _as_it_is(rooms: Rooms, request: Any) -> Any:
@@ -102,21 +98,24 @@ TABLE: tuple[Method, ...] = (
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
     _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),
     _row("event.emit", params.EmitParams, Emitted, answers.emit, "something has happened: let go what waits for it"),
-    _row("template.put", templates.Put, templates.Kept, Write(templates.put, _put_template),
+    _row("template.put", templates.PutTemplate, templates.TemplateKept, Write(templates.put, _put_template),
          "keep a spec under a name; the same name again replaces it"),
-    _row("template.get", templates.Which, TemplateView, answers.get_template, "a template, by id or name"),
+    _row("template.get", templates.WhichTemplate, TemplateView, answers.get_template, "a template, by id or name"),
     _row("template.list", No, params.TemplateList, answers.list_templates, "the templates"),
-    _row("template.delete", templates.Which, templates.Deleted, Write(templates.delete, _as_it_is),
+    _row("template.delete", templates.WhichTemplate, templates.TemplateDeleted, Write(templates.delete, _as_it_is),
          "delete a template that no schedule uses"),
-    _row("schedule.put", schedules.Put, schedules.Kept, Write(schedules.put, _put_schedule),
+    _row("schedule.put", schedules.PutSchedule, schedules.ScheduleKept, Write(schedules.put, _with_admission),
          "make jobs of a template by cron; the same name again replaces it"),
     _row("schedule.get", params.ScheduleParams, ScheduleView, answers.get_schedule, "a schedule, by id or name"),
     _row("schedule.list", No, params.ScheduleList, answers.list_schedules, "the schedules and their next times"),
-    _row("schedule.delete", schedules.Which, schedules.Deleted, Write(schedules.delete, _as_it_is),
+    _row("schedule.delete", schedules.WhichSchedule, schedules.ScheduleDeleted, Write(schedules.delete, _as_it_is),
          "delete a schedule; its jobs stay"),
-    _row("schedule.enable", schedules.Which, schedules.Switched, Write(schedules.enable, _as_it_is), "from now on"),
-    _row("schedule.disable", schedules.Which, schedules.Switched, Write(schedules.disable, _as_it_is), "until enabled"),
-    _row("schedule.trigger", schedules.Which, Triggered, Write(schedules.trigger, _trigger), "fire it once, now"),
+    _row("schedule.enable", schedules.WhichSchedule, schedules.ScheduleSwitched, Write(schedules.enable, _as_it_is),
+         "from now on"),
+    _row("schedule.disable", schedules.WhichSchedule, schedules.ScheduleSwitched, Write(schedules.disable, _as_it_is),
+         "until it is enabled"),
+    _row("schedule.trigger", schedules.WhichSchedule, Triggered, Write(schedules.trigger, _with_admission),
+         "fire it once, now"),
     _row("machine.get", No, MachineView, answers.machine, "is it idle, is it on mains, and who says so"),
     _row("machine.activity", params.ActivityParams, Activity, answers.activity, "an editor's user is typing"),
     _row("queue.list", No, params.QueueList, answers.list_queues, "the queues, their slots and what they hold"),

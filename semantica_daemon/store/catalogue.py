@@ -1,14 +1,12 @@
 """Questions about templates and schedules; `writes/templates` and `writes/schedules` change them."""
 
-from itertools import islice
 from typing import Any
 
 import msgspec
 from aiosqlite import Connection
 from msgspec import Raw, Struct
 
-from semantica_daemon.errors import InvalidParams, ScheduleNotFound, TemplateNotFound
-from semantica_daemon.model import cron
+from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
 
 TEMPLATES = """
 SELECT template_id, name, spec, created_at, updated_at, (
@@ -69,31 +67,21 @@ async def template(db: Connection, key: str) -> TemplateView:
     return found[0]
 
 
-async def schedules(db: Connection, upcoming: int, key: str | None = None) -> list[ScheduleView]:
-    """With so many of their next times."""
-    return [_schedule(row, upcoming) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
+async def schedules(db: Connection, key: str | None = None) -> list[ScheduleView]:
+    """With the next of their times; more take a while to find out, and are nothing a table knows."""
+    return [_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
 
 
-async def schedule(db: Connection, upcoming: int, key: str) -> ScheduleView:
-    found = await schedules(db, upcoming, key)
+async def schedule(db: Connection, key: str) -> ScheduleView:
+    found = await schedules(db, key)
     if not found:
         raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
     return found[0]
 
 
-def _schedule(row: Any, upcoming: int) -> ScheduleView:
+def _schedule(row: Any) -> ScheduleView:
     fields = dict(zip(ScheduleView.__struct_fields__, row, strict=False))
     fields["enabled"] = bool(fields["enabled"])
     fields["param_overrides"] = Raw(fields["param_overrides"] or "null")
-    return ScheduleView(**fields, upcoming=_upcoming(fields, upcoming))
-
-
-def _upcoming(fields: dict[str, Any], count: int) -> list[int]:
     next_at = fields["next_trigger_at"]
-    if next_at is None:
-        return []
-    try:
-        later = cron.occurrences(fields["cron_expression"], fields["timezone"], next_at)
-        return [next_at, *islice(later, count - 1)]
-    except InvalidParams:  # its zone is gone from this machine
-        return [next_at]
+    return ScheduleView(**fields, upcoming=[] if next_at is None else [next_at])

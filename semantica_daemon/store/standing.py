@@ -11,9 +11,9 @@ from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.reads import QUEUES
 
 COLUMNS = (
-    "state", "queue", "created_at", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
+    "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
-    "cancel_requested_at", "stale", "superseded_by", "exit_code", "error_code", "error_message",
+    "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message",
 )  # fmt: skip
 AROUND = ("subject_key", "job_type", "supersede", "priority", "position", "awaits_turn", "schedule_id")
 JOB = f"SELECT {', '.join(COLUMNS)}, {', '.join(AROUND)} FROM jobs WHERE id = :id"

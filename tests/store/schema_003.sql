@@ -264,7 +264,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (10, 0, 'add subprocesses', 'f596dd21c98eec05bf14608221cd333a84b9d94ae6d27df53e371837556a1b5c');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (11, 0, 'add waiting', 'e415877dbb92bdfe1a821f0d4796f8e5d8d223c11673661ace567f819fa4964c');
+VALUES (11, 0, 'add waiting', '260090a43d07880ad4f73fa74f03ce78d8f90ff0dfaf8e480b18680c52f73821');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (12, 0, 'add schedules', 'fd70436850c20810a9cb823f94657d45e1530f5b7b80884d2bef67822386d362');

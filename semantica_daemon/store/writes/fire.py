@@ -74,6 +74,7 @@ class Triggered(Struct, frozen=True):
 
 
 def fire_due(tx: Tx, admit: Admit) -> None:
+    """Not all of them at once; what is left is still due."""
     for row in tx.execute(DUE, {"now": tx.now, "most": MOST_SCHEDULES}).fetchall():
         schedule = Schedule(*row)
         try:
@@ -107,13 +108,8 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
     return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
 
 
-def text(value: Any) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
-
-
 def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
-    due = schedule.next_trigger_at or tx.now
-    firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
+    firing = _firing(tx, schedule)
     now, later = firing.fire[:MOST_JOBS], firing.fire[MOST_JOBS:]
     next_at = later[0] if later else firing.next_trigger_at
     tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
@@ -125,6 +121,14 @@ def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
         except Refusal as refused:
             about = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
             _tell(tx, schedule, "failed", f"made no job: {refused.message}", about, "error")
+
+
+def _firing(tx: Tx, schedule: Schedule) -> rule.Firing:
+    """One that goes on with what it has missed has been cut to size when it began."""
+    due, last = schedule.next_trigger_at or tx.now, schedule.last_triggered_at
+    if schedule.misfire == "run_all" and last is not None and due <= last <= tx.now:
+        return rule.going_on(schedule.cron_expression, schedule.timezone, due, tx.now, MOST_JOBS)
+    return rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
 
 
 def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
@@ -142,10 +146,9 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
     _, _, template = templates.find(tx, schedule.template_id)
     overrides = msgspec.json.decode(schedule.param_overrides) if schedule.param_overrides else None
     admitted = admit(spec_of(template, overrides))
-    waits = taken and schedule.overlap == "queue"
-    origin = Origin(schedule.template_id, schedule.schedule_id, waits)
+    origin = Origin(schedule.template_id, schedule.schedule_id, awaits_turn=taken)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
-    if waits:
+    if taken:
         turns.pass_on(tx, schedule.schedule_id, 0)  # it may have superseded the very job it was to wait for
     if taken and schedule.overlap == "supersede":
         _replace(tx, schedule, admitted.spec, job.job_id)
@@ -155,8 +158,8 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
 
 
 def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
-    """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says; but not
-    more than a few times in a row, or nothing would ever be finished."""
+    """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says (but not
+    more than a few times in a row, or nothing would ever be finished), and the new one waits until it is gone."""
     lane = {"subject_key": spec.subject_key or "", "job_type": spec.job_type}
     rows = tx.execute(OTHERS, {"schedule_id": schedule.schedule_id, "by": by, **lane}).fetchall()
     for job_id, current, on_running, most in rows:

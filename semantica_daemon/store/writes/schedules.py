@@ -1,13 +1,14 @@
 """schedule.put, enable, disable, delete and trigger; `fire` makes the jobs. An edit leaves jobs already made alone."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from semantica_daemon.errors import InvalidParams, NameTaken, ScheduleNotFound
+from semantica_daemon.errors import NameTaken, Refusal, ScheduleNotFound
 from semantica_daemon.model import cron
 from semantica_daemon.model.job import Label
+from semantica_daemon.model.schedule import Misfire, Overlap
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, templates
 from semantica_daemon.store.writes.fire import COLUMNS, Schedule
@@ -43,54 +44,49 @@ WHERE schedule_id = :schedule_id
 DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 
 
-class Put(Struct, frozen=True, forbid_unknown_fields=True):
+class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     name: Label
     template_id: Label
     cron_expression: Annotated[str, Meta(min_length=1, max_length=256)]
     timezone: Annotated[str, Meta(min_length=1, max_length=256)] = "UTC"
     enabled: bool = True
     param_overrides: dict[str, Any] | None = None
-    misfire: Literal["run_once", "skip", "run_all"] = "run_once"
-    overlap: Literal["queue", "skip", "supersede"] = "queue"
+    misfire: Misfire = "run_once"
+    overlap: Overlap = "queue"
     schedule_id: Label | None = None
 
 
-class PutSchedule(Struct, frozen=True):
-    asked: Put
+class ScheduleRequest(Struct, frozen=True):
+    asked: Any
     admit: Admit
 
 
-class Kept(Struct, frozen=True):
+class ScheduleKept(Struct, frozen=True):
     schedule_id: str
     name: str
     next_trigger_at: int | None
     created: bool
 
 
-class Which(Struct, frozen=True, forbid_unknown_fields=True):
+class WhichSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     """By id or name."""
 
     schedule_id: Label
 
 
-class TriggerSchedule(Struct, frozen=True):
-    asked: Which
-    admit: Admit
-
-
-class Switched(Struct, frozen=True):
+class ScheduleSwitched(Struct, frozen=True):
     schedule_id: str
     enabled: bool
     next_trigger_at: int | None
 
 
-class Deleted(Struct, frozen=True):
+class ScheduleDeleted(Struct, frozen=True):
     schedule_id: str
     deleted: bool = True
 
 
-def put(tx: Tx, request: PutSchedule) -> Kept:
-    asked = request.asked
+def put(tx: Tx, request: ScheduleRequest) -> ScheduleKept:
+    asked: PutSchedule = request.asked
     cron.check(asked.cron_expression, asked.timezone)
     template_id = _template(tx, request)
     by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
@@ -101,38 +97,39 @@ def put(tx: Tx, request: PutSchedule) -> Kept:
         )
     schedule_id = known.schedule_id if known else tx.ids.job()
     next_at = _next_trigger(tx, asked, known)
-    values = {name: getattr(asked, name) for name in Put.__struct_fields__}
+    values = {name: getattr(asked, name) for name in PutSchedule.__struct_fields__}
     values |= {"schedule_id": schedule_id, "template_id": template_id, "next_trigger_at": next_at, "now": tx.now}
-    values["param_overrides"] = fire.text(asked.param_overrides)
+    overrides = asked.param_overrides
+    values["param_overrides"] = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
     tx.execute(PUT, values)
     tx.wake_at(next_at)
-    answer = Kept(schedule_id, asked.name, next_at, known is None)
+    answer = ScheduleKept(schedule_id, asked.name, next_at, known is None)
     done = "created" if answer.created else "changed"
     tx.announce(f"schedule.{done}", f"schedule {asked.name} {done}", answer)
     return answer
 
 
-def enable(tx: Tx, asked: Which) -> Switched:
+def enable(tx: Tx, asked: WhichSchedule) -> ScheduleSwitched:
     """From now on: what would have fired meanwhile was not wanted."""
     schedule = find(tx, asked.schedule_id)
     if schedule.next_trigger_at is not None:
-        return Switched(schedule.schedule_id, True, schedule.next_trigger_at)
+        return ScheduleSwitched(schedule.schedule_id, True, schedule.next_trigger_at)
     return _switch(tx, schedule, cron.next_after(schedule.cron_expression, schedule.timezone, tx.now), True)
 
 
-def disable(tx: Tx, asked: Which) -> Switched:
+def disable(tx: Tx, asked: WhichSchedule) -> ScheduleSwitched:
     return _switch(tx, find(tx, asked.schedule_id), None, False)
 
 
-def delete(tx: Tx, asked: Which) -> Deleted:
+def delete(tx: Tx, asked: WhichSchedule) -> ScheduleDeleted:
     schedule = find(tx, asked.schedule_id)
     tx.execute(DELETE, {"schedule_id": schedule.schedule_id})
     about = {"schedule_id": schedule.schedule_id, "name": schedule.name}
     tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", about)
-    return Deleted(schedule.schedule_id)
+    return ScheduleDeleted(schedule.schedule_id)
 
 
-def trigger(tx: Tx, request: TriggerSchedule) -> fire.Triggered:
+def trigger(tx: Tx, request: ScheduleRequest) -> fire.Triggered:
     """Now, once, whatever its cron says; also when it is disabled."""
     return fire.trigger(tx, find(tx, request.asked.schedule_id), request.admit)
 
@@ -148,19 +145,18 @@ def _found(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
 
-def _template(tx: Tx, request: PutSchedule) -> str:
+def _template(tx: Tx, request: ScheduleRequest) -> str:
     """Its id; with these overrides it must make a job that can run."""
     template_id, _, spec = templates.find(tx, request.asked.template_id)
     try:
         request.admit(fire.spec_of(spec, request.asked.param_overrides))
-    except InvalidParams as refused:
-        refused.details["path"] = refused.details.get("path", "$").replace("$.payload", "$")
-        refused.message = refused.message.replace("`$.payload", "`$")
-        raise templates.inside(refused, "$.param_overrides") from None
+    except Refusal as refused:
+        refused.moved("$.payload", "$.param_overrides")
+        raise
     return template_id
 
 
-def _next_trigger(tx: Tx, asked: Put, known: Schedule | None) -> int | None:
+def _next_trigger(tx: Tx, asked: PutSchedule, known: Schedule | None) -> int | None:
     """An edit that leaves the times as they are does not lose one that is due."""
     if not asked.enabled:
         return None
@@ -170,8 +166,8 @@ def _next_trigger(tx: Tx, asked: Put, known: Schedule | None) -> int | None:
     return cron.next_after(asked.cron_expression, asked.timezone, tx.now)
 
 
-def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> Switched:
-    answer = Switched(schedule.schedule_id, enabled, next_at)
+def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> ScheduleSwitched:
+    answer = ScheduleSwitched(schedule.schedule_id, enabled, next_at)
     tx.execute(ENABLE, {**msgspec.structs.asdict(answer), "now": tx.now})
     tx.wake_at(next_at)
     if enabled != bool(schedule.enabled):

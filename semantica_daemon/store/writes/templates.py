@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.errors import InUse, InvalidParams, NameTaken, TemplateNotFound
+from semantica_daemon.errors import InUse, InvalidParams, NameTaken, Refusal, TemplateNotFound
 from semantica_daemon.model.job import JobSpec, Label
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.decide import Admitted, Origin
@@ -30,63 +30,64 @@ SET name = excluded.name, spec = excluded.spec, updated_at = excluded.updated_at
 """
 USED_BY = "SELECT name FROM schedules WHERE template_id = :template_id ORDER BY name LIMIT 10"
 DELETE = "DELETE FROM templates WHERE template_id = :template_id"
+MOST_BYTES = 262_144
 ONCE = ("generation", "idempotency_key", "template_id")
 
 
-class Put(Struct, frozen=True, forbid_unknown_fields=True):
+class PutTemplate(Struct, frozen=True, forbid_unknown_fields=True):
     name: Label
     spec: JobSpec
     template_id: Label | None = None
 
 
-class PutTemplate(Struct, frozen=True):
+class TemplateRequest(Struct, frozen=True):
     """What was asked for, with what makes a job of a spec: a template that could never become one is refused."""
 
-    asked: Put
+    asked: PutTemplate
     admit: Admit
 
 
-class Kept(Struct, frozen=True):
+class TemplateKept(Struct, frozen=True):
     template_id: str
     name: str
     created: bool
 
 
-class Which(Struct, frozen=True, forbid_unknown_fields=True):
+class WhichTemplate(Struct, frozen=True, forbid_unknown_fields=True):
     """By id or name."""
 
     template_id: Label
 
 
-class Deleted(Struct, frozen=True):
+class TemplateDeleted(Struct, frozen=True):
     template_id: str
     deleted: bool = True
 
 
-def put(tx: Tx, request: PutTemplate) -> Kept:
+def put(tx: Tx, request: TemplateRequest) -> TemplateKept:
     asked = request.asked
     _check(asked.spec, request.admit)
+    spec = check_size(asked.spec, "$.spec")
     by_name = tx.execute(BY_NAME, {"name": asked.name}).fetchone()
     known = by_name if asked.template_id is None else find(tx, asked.template_id)
     if by_name is not None and known[0] != by_name[0]:
         raise NameTaken(f"there is another template {asked.name}", "choose another name", template_id=by_name[0])
     template_id = known[0] if known else tx.ids.job()
-    spec = msgspec.json.encode(asked.spec).decode()
     tx.execute(PUT, {"template_id": template_id, "name": asked.name, "spec": spec, "now": tx.now})
-    answer = Kept(template_id, asked.name, known is None)
+    answer = TemplateKept(template_id, asked.name, known is None)
     done = "created" if answer.created else "changed"
     tx.announce(f"template.{done}", f"template {asked.name} {done}", answer)
     return answer
 
 
-def delete(tx: Tx, asked: Which) -> Deleted:
+def delete(tx: Tx, asked: WhichTemplate) -> TemplateDeleted:
     template_id, name, _ = find(tx, asked.template_id)
     users = [row[0] for row in tx.execute(USED_BY, {"template_id": template_id}).fetchall()]
     if users:
         raise InUse(f"template {name} is used by schedule {', '.join(users)}", "delete that first", schedules=users)
     tx.execute(DELETE, {"template_id": template_id})
     tx.announce("template.deleted", f"template {name} deleted", {"template_id": template_id, "name": name})
-    return Deleted(template_id)
+    return TemplateDeleted(template_id)
 
 
 def find(tx: Tx, key: str) -> tuple[str, str, str]:
@@ -117,6 +118,14 @@ def read(text: str | bytes) -> JobSpec:
         raise InvalidParams(f"the template cannot be used: {error}", "put it again") from None
 
 
+def check_size(value: Any, path: str) -> str:
+    """As it is stored. Whoever makes a job of it reads it all, each time, inside a transaction."""
+    text = msgspec.json.encode(value).decode()
+    if len(text) > MOST_BYTES:
+        raise _wrong(f"{len(text)} bytes, at most {MOST_BYTES} are kept", path, "put it into a file and name the file")
+    return text
+
+
 def _check(spec: JobSpec, admit: Admit) -> None:
     for field in ONCE:
         if getattr(spec, field) is not None:
@@ -129,19 +138,13 @@ def _check(spec: JobSpec, admit: Admit) -> None:
         raise _wrong("a template takes no fixed time", "$.spec.deadline", "use timeout_ms or ttl_ms")
     try:
         secrets = admit(spec).secrets
-    except InvalidParams as refused:
-        raise inside(refused, "$.spec") from None
+    except Refusal as refused:
+        refused.moved("$", "$.spec")
+        raise
     if secrets:
         names = ", ".join(sorted(secrets))
         hint = "let the command read it from a file or a keyring of its own"
         raise _wrong(f"a template is stored, and secrets are not: {names}", "$.spec.env_vars", hint)
-
-
-def inside(refused: InvalidParams, where: str) -> InvalidParams:
-    """The same refusal, with its path inside a larger document."""
-    path = refused.details.get("path", "$")
-    whole = where + path[1:]
-    return InvalidParams(refused.message.replace(f"`{path}`", f"`{whole}`"), refused.hint, path=whole)
 
 
 def _wrong(message: str, path: str, hint: str) -> InvalidParams:
