@@ -135,6 +135,8 @@ def make(name: str, command: Command) -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
+    # What is taken for a value although it begins as an option does: -5m, of which is then said that it is no duration.
+    parser._negative_number_matcher = re.compile(r"-\d")
     command.options(parser)
     shared = parser.add_argument_group("with every command")
     shared.add_argument("--json", action="store_true", dest="as_json", help="JSON on stdout, in a stable shape")

@@ -167,7 +167,7 @@ def _check_debounce(spec: JobSpec) -> None:
         hint = "give a subject_key, and leave supersede as it is"
         raise _wrong("$.debounce_ms", "debounce_ms waits for a quiet lane, and there is no lane", hint)
     if spec.max_wait_ms is not None and spec.max_wait_ms < spec.debounce_ms:
-        hint = f"make it at least {spec.debounce_ms}, or debounce_ms smaller"
+        hint = "make it at least as long as debounce_ms, or that shorter"
         raise _wrong("$.max_wait_ms", "max_wait_ms is less than debounce_ms", hint)
 
 
