@@ -227,7 +227,7 @@ def assemble(setting: Setting, parts: Parts) -> Daemon:
         connections=set(),
     )
     server = Server(setting.paths.socket, rooms, held)
-    rooms.passes.append(Pass("socket", beat(server, writer, list(rooms.passes)), setting.clock))
+    rooms.passes.append(Pass("socket", beat(server, writer, [dispatcher, *rooms.passes]), setting.clock))
     daemon = Daemon(rooms, dispatcher, server, shop)
 
     told = logs.EventLog(setting.config.daemon.log_level)
@@ -263,7 +263,7 @@ def timekeeping(setting: Setting, parts: Parts, intake: Intake, dispatcher: Disp
     return Timekeeping(found, scheduler, watch)
 
 
-def beat(server: Server, writer: Writer, others: list[Pass]) -> Callable[[], Awaitable[int]]:
+def beat(server: Server, writer: Writer, others: list[Dispatcher | Pass]) -> Callable[[], Awaitable[int]]:
     """The one thing that goes on while nothing happens, every few seconds: the socket is looked after, and whether the
     machine slept or its clock was set. So nobody else has to wake up for that."""
 

@@ -73,7 +73,9 @@ def _of_the_calendar(said: str, now: int) -> int | None:
     if said.isdecimal():  # a date without dashes, to some
         return None
     try:
-        return round(datetime.fromisoformat(said.upper()).timestamp() * 1000)
+        told = datetime.fromisoformat(said.upper())
+        times = [round(one.timestamp() * 1000) for one in (told, told.replace(fold=1))]
+        return next((at for at in times if at > now), times[0])
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -41,7 +41,9 @@ def _said(reason: Json) -> str:
         return f"scheduled for {times.when(at, now)}"
     if reason["kind"] == "paused":
         until = f" until {times.day(at, now)}" if at else ""
-        return f"queue {reason['queue']} is paused{until} (`semantica queue resume {reason['queue']}`)"
+        queue = reason.get("queue")
+        what = f"queue {queue} is" if queue else "every queue is"
+        return f"{what} paused{until} (`semantica queue resume{f' {queue}' if queue else ''}`)"
     return spec.in_words_of_the_line(reason["message"].removeprefix("waits "))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from semantica_daemon import failpoints
@@ -22,8 +23,6 @@ from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
-
-LOOK_AGAIN_MS = 30_000
 
 
 class Housing(Struct, frozen=True):
@@ -77,6 +76,7 @@ class Attempt:
         self._over = over
         self._timers: list[Timer] = []
         self._cause: Stop | None = None
+        self._began = shop.clock.monotonic()
         self.work = work(self)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -113,12 +113,13 @@ class Attempt:
         if self.claim.deadline is not None:
             self._watch_deadline(self.claim.deadline)
         outcome = self._as_stopped(await self.work.run())
+        took_ms = round((self.shop.clock.monotonic() - self._began) * 1000)
         for timer in self._timers:
             timer.cancel()
         failpoints.hit("after_run_before_finish")
         self.reporter.flush()
         large = outcome.result is not None and len(outcome.result) > LARGE
-        command = Command(finish, Finish(self.claim.run, outcome))
+        command = Command(finish, Finish(self.claim.run, msgspec.structs.replace(outcome, took_ms=took_ms)))
         self.shop.writer.submit(command, self._finished, ours=True, slow=large)
 
     def _finished(self, result: Any) -> None:
@@ -136,14 +137,17 @@ class Attempt:
             return {"lost": LOST, "shutdown": SHUT_DOWN}.get(self._cause or "", outcome)
         return outcome
 
+    def look_at_clock(self) -> None:
+        """Its deadline is an instant of the wall clock, and may have come sooner than its timer thinks."""
+        if self.claim.deadline is not None and self.claim.deadline <= self.shop.clock.now():
+            self.stop("deadline")
+
     def _watch_deadline(self, deadline: int) -> None:
-        """The deadline is an instant of the wall clock, which may be stepped: looked at again at least every 30 s."""
         left = deadline - self.shop.clock.now()
         if left <= 0:
             self.stop("deadline")
         else:
-            again = self.shop.clock.after(min(left, LOOK_AGAIN_MS), lambda: self._watch_deadline(deadline))
-            self._timers.append(again)
+            self._timers.append(self.shop.clock.after(left, lambda: self._watch_deadline(deadline)))
 
     def _past_grace(self) -> None:
         if not self.work.insist():

@@ -42,6 +42,10 @@ class Dispatcher:
         if attempt is not None and isinstance(attempt.work, Child):
             attempt.work.watch(beyond)
 
+    def look_at_clock(self) -> None:
+        for attempt in list(self._attempts.values()):
+            attempt.look_at_clock()
+
     def stop_all(self) -> None:
         self._stopping = True
         for attempt in list(self._attempts.values()):

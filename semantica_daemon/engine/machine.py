@@ -118,13 +118,13 @@ class Machine:
             return needs.next(now)
         looks = [needs.next(now)]
         idle, charging = self._always.idle, self._always.charging
-        if "idle" in self.watching:
-            found = await self.idle()
-            idle = bool(found.idle)
-            looks.append(now + self._look_at(found))
         if "power" in self.watching:
             charging = bool((await self.power()).charging)
             looks.append(now + LOOK_EVERY_MS)
+        if "idle" in self.watching:  # last, so that no editor's word comes between it and what follows from it
+            found = await self.idle()
+            idle = bool(found.idle)
+            looks.append(now + self._look_at(found))
         await self._became(Facts(idle, charging))
         return min(at for at in looks if at is not None)
 
@@ -160,17 +160,23 @@ class Machine:
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)
         power = await self.power()
         measured = power if self.rules.power == "auto" else await self._sources.power()
-        sources = [
+        sources = [SourceView("idle", OVERRIDE, idle.idle, None, idle.detail)] if self.rules.idle != "auto" else []
+        sources += [
             SourceView("idle", one.source, self._enough(one.idle_for_ms), one.idle_for_ms, one.detail)
             for one in answers
         ]
-        sources.append(SourceView("power", measured.source, measured.charging, None, measured.detail))
-        if not self.watching:
-            await self._sources.close()
+        tellers = [power] if self.rules.power == "auto" else [power, measured]
+        sources += [SourceView("power", one.source, one.charging, None, one.detail) for one in tellers]
+        await self.let_go()
         return MachineView(
             idle.idle, idle.idle_for_ms, self.rules.idle_ms, idle.source,
             power.charging, power.source, sources, sorted(self.watching),
         )  # fmt: skip
+
+    async def let_go(self) -> None:
+        """Who has asked out of turn keeps no source open that nobody watches."""
+        if not self.watching:
+            await self._sources.close()
 
     async def _became(self, facts: Facts) -> None:
         before, self._facts = self._facts, facts

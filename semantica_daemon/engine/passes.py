@@ -33,8 +33,9 @@ class Pass:
         self._wake.set()
 
     def wake_by(self, instant: int) -> None:
-        """Woken only if that is sooner than it would come by itself."""
-        if self.last.next_at is None or instant < self.last.next_at:
+        """Woken only if that is sooner than it would come by itself; or if it should be at it already."""
+        next_at = self.last.next_at
+        if next_at is None or instant < next_at or next_at <= self._clock.now():
             self._wake.set()
 
     def look_at_clock(self) -> None:

@@ -57,9 +57,13 @@ class Waiting:
         return result
 
     async def emit(self, said: Emit) -> Emitted:
-        """In parts, as a cancel: however many wait for it, nobody else waits long for the writer."""
+        """In parts, as a cancel: however many wait for it, nobody else waits long for the writer. Once begun it is
+        finished, also when nobody waits for the answer any more."""
+        return await asyncio.shield(asyncio.ensure_future(self._emit_all(said)))
+
+    async def _emit_all(self, said: Emit) -> Emitted:
         matched: list[str] = []
-        part: Latched = await asyncio.shield(self._writer.run(emit, said, ours=False))
+        part: Latched = await self._writer.run(emit, said, ours=False)
         matched += part.matched
         while part.more:
             part = await self._writer.run(emit, msgspec.structs.replace(said, newest=part.newest), ours=False)

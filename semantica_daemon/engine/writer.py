@@ -178,9 +178,15 @@ class Writer:
             commands.insert(0, Command(set_clock, reading))
         committed = self._database.transact(commands, self._clock.now(), self.claiming, patient)
         if stepped:
-            self._offset_ms = reading.offset_ms
-            del committed.results[0]
+            self._step_over(reading, committed.results.pop(0))
         return committed
+
+    def _step_over(self, reading: Reading, result: Any) -> None:
+        """If it could not be done, it is tried again with the next batch."""
+        if isinstance(result, Exception):
+            log.error("verb_failed", verb=set_clock.__name__, exc_info=result)
+        else:
+            self._offset_ms = reading.offset_ms
 
     def _read_clock(self) -> Reading:
         return Reading(self._boot_id, self._clock.now() - self._clock.elapsed())

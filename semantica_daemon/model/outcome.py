@@ -19,7 +19,8 @@ class Error(Struct, frozen=True, rename={"class_": "class"}):
 
 class Outcome(Struct, frozen=True):
     """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing;
-    `unstarted`: nothing of it ever ran; `lost`: what it needs of the machine was, and it waits for that again."""
+    `unstarted`: nothing of it ever ran; `lost`: what it needs of the machine was, and it waits for that again.
+    `took_ms`: by the monotonic clock; None when nobody was there."""
 
     result: str | None = None
     error: Error | None = None
@@ -27,6 +28,7 @@ class Outcome(Struct, frozen=True):
     interrupted: bool = False
     unstarted: bool = False
     lost: bool = False
+    took_ms: int | None = None
 
     @property
     def failed_claim(self) -> bool:

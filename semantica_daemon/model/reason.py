@@ -50,6 +50,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     ahead: int | None = None
     running: tuple[Running, ...] = ()
     paused: bool = False
+    all_paused: bool = False
     resume_at: int | None = None
     lane_runs: str | None = None
     earlier: str | None = None
@@ -160,6 +161,8 @@ def _paused(job: Standing, clock_time: Callable[[int], str]) -> list[Reason]:
     if not job.paused:
         return []
     until = f" until {clock_time(job.resume_at)}" if job.resume_at is not None else ""
+    if job.all_paused:
+        return [Reason("paused", f"every queue is paused{until}", at=job.resume_at)]
     return [Reason("paused", f"queue {job.queue} is paused{until}", at=job.resume_at, queue=job.queue)]
 
 
@@ -175,7 +178,9 @@ def _ahead(job: Standing) -> list[Reason]:
         message = f"{job.ahead} ahead in {job.queue}"
         reasons.append(Reason("ahead", message, ahead=job.ahead, queue=job.queue))
     of_queue = sum(run.queue == job.queue for run in job.running)
-    if of_queue >= job.slots:
+    if job.slots == 0:
+        reasons.append(Reason("slots", f"queue {job.queue} has no slots", queue=job.queue, running=of_queue, slots=0))
+    elif of_queue >= job.slots:
         message = f"{of_queue} of {job.slots} slots of {job.queue} are in use"
         reasons.append(Reason("slots", message, queue=job.queue, running=of_queue, slots=job.slots))
     elif len(job.running) >= job.max_slots:

@@ -32,6 +32,13 @@ class Firing(Struct, frozen=True):
     next_trigger_at: int | None
 
 
+class Fired(Struct, frozen=True):
+    """An unbroken row of occurrences that have been dealt with."""
+
+    first: int
+    last: int
+
+
 def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int) -> Firing:
     """Whatever the policy, the newest fire and the older are skipped; it says how many. Work is bounded by counting
     back from now.
@@ -77,10 +84,20 @@ def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> lis
         return [next_at]
 
 
-def settled(expression: str, zone: str, last_triggered_at: int | None, now: int) -> int | None:
+def settled(expression: str, zone: str, fired: Fired | None, now: int) -> int | None:
     """next_trigger_at anew, after the clock was stepped or the daemon was away. Set back by hours, the clock will show
-    again what has fired already; further in the future than two days, it was wrong when it fired.
-    """
-    if last_triggered_at is not None and now < last_triggered_at <= now + TWO_DAYS_MS:
-        return cron.next_after(expression, zone, last_triggered_at)
-    return cron.next_after(expression, zone, now)
+    again what has fired already; further in the future than two days, it was wrong when that fired."""
+    at = cron.next_after(expression, zone, now)
+    if at is not None and fired is not None and fired.first <= at <= fired.last <= now + TWO_DAYS_MS:
+        return cron.next_after(expression, zone, fired.last)
+    return at
+
+
+def extended(expression: str, zone: str, fired: Fired | None, firing: Firing) -> Fired | None:
+    """With what fires now; after a break it begins anew."""
+    if not firing.fire:
+        return fired
+    first, last = firing.fire[0], firing.fire[-1]
+    if fired is not None and not firing.skipped and cron.next_after(expression, zone, fired.last) == first:
+        first = fired.first
+    return Fired(first, last)

@@ -85,6 +85,7 @@ async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
     resumes = [row[2] for row in paused]
     return {
         "paused": bool(paused),
+        "all_paused": any(row[0] == EVERY_QUEUE for row in paused),
         "resume_at": max(resumes) if resumes and None not in resumes else None,
         "slots": rules.slots or 0,
         "max_slots": limits.max_slots,

@@ -175,7 +175,7 @@ def end(tx: Tx, run: Running, to: str, status: str, outcome: Outcome) -> Touched
     if status in ("DONE", "FAILED"):
         _calm(tx, row[0])
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
-    facts["duration_ms"] = max(0, tx.now - run.started_at)
+    facts["duration_ms"] = _took(tx, run, outcome)
     if row[0][9]:
         facts |= {"stale": True, "superseded_by": row[0][10]}
     if outcome.error is not None and to == state.FAILED:
@@ -287,11 +287,15 @@ def _run_over(tx: Tx, run: Running, status: str, outcome: Outcome, row: tuple[An
     touched = Touched(*row[:5])
     tx.moved(touched.queue, state.RUNNING, to)
     if outcome.error not in (CRASHED.error, ESCAPED.error):  # those ended nobody knows when
-        took = max(0, tx.now - run.started_at)
+        took = _took(tx, run, outcome)
         tx.add(touched.queue, "recent_run_ms", tx.counts.towards(touched.queue, took))
         tx.add(touched.queue, "ended_runs", 1)
         tx.add(touched.queue, "run_ms", took)
     return touched
+
+
+def _took(tx: Tx, run: Running, outcome: Outcome) -> int:
+    return max(0, tx.now - run.started_at) if outcome.took_ms is None else outcome.took_ms
 
 
 def _calm(tx: Tx, row: tuple[Any, ...]) -> None:

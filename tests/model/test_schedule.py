@@ -9,7 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semantica_daemon.model import cron
-from semantica_daemon.model.schedule import MOST_AT_ONCE, MOST_COUNTED, ON_TIME_MS, TWO_DAYS_MS, Firing, due, settled
+from semantica_daemon.model.schedule import (
+    MOST_AT_ONCE,
+    MOST_COUNTED,
+    ON_TIME_MS,
+    TWO_DAYS_MS,
+    Fired,
+    Firing,
+    due,
+    extended,
+    going_on,
+    settled,
+    upcoming,
+)
+from tests.model.slow_cron import last_until
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 TEN_YEARS = 3652 * DAY
@@ -117,7 +130,7 @@ def test_ten_years_away_are_counted_back_not_walked(expression: str, misfire: st
     assert len(found.fire) == {"run_once": 1, "skip": expression != EVERY_DAY, "run_all": MOST_AT_ONCE}[misfire]
     assert (found.skipped, found.skipped_more) == (MOST_COUNTED, True)
     assert found.first_skipped == trigger_at
-    newest = cron.last_until(expression, zone, AWAKE)
+    newest = last_until(expression, zone, AWAKE)
     assert newest == (found.fire[-1] if found.fire else found.last_skipped)
     assert found.next_trigger_at == cron.next_after(expression, zone, AWAKE)
 
@@ -233,10 +246,52 @@ NOW = at("2025-07-02T12:00:00+00:00")
 )
 def test_what_has_fired_is_not_fired_again_when_the_clock_was_set_back(last_ms: int | None, from_ms: int) -> None:
     """`last_ms`: when it last fired, as seen from now; `from_ms`: the next is the first after that."""
-    last_triggered_at = None if last_ms is None else NOW + last_ms
+    fired = None if last_ms is None else Fired(NOW - DAY * 9, NOW + last_ms)
     for expression, step_ms in ((EVERY_SECOND, SECOND), (EVERY_MINUTE, MINUTE), (EVERY_HOUR, HOUR)):
-        found = settled(expression, "UTC", last_triggered_at, NOW)
+        found = settled(expression, "UTC", fired, NOW)
         assert found == (NOW + from_ms) // step_ms * step_ms + step_ms
+
+
+def test_what_fired_while_the_clock_was_wrong_for_a_moment_silences_nobody_when_it_is_right_again() -> None:
+    """Set forward by 23 hours, run_once made up for the day by one job; what is between has not fired."""
+    late = NOW + 23 * HOUR
+    forward = due(EVERY_MINUTE, "UTC", "run_once", NOW + MINUTE, late)
+    fired = extended(EVERY_MINUTE, "UTC", Fired(NOW - HOUR, NOW), forward)
+    assert fired == Fired(late, late)
+    assert settled(EVERY_MINUTE, "UTC", fired, NOW) == NOW + MINUTE
+
+
+def test_what_fires_without_a_break_is_one_row() -> None:
+    fired = None
+    for number in range(1, 6):
+        trigger_at = NOW + number * MINUTE
+        fired = extended(EVERY_MINUTE, "UTC", fired, due(EVERY_MINUTE, "UTC", "run_once", trigger_at, trigger_at + 5))
+    assert fired == Fired(NOW + MINUTE, NOW + 5 * MINUTE)
+    nothing = Firing((), 3, False, NOW, NOW, NOW)
+    assert extended(EVERY_MINUTE, "UTC", fired, nothing) == fired
+
+
+@pytest.mark.parametrize("expression", [EVERY_MINUTE, EVERY_HOUR])
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_going_on_in_parts_is_all_of_it_once(expression: str, most: int) -> None:
+    first = cron.next_after(expression, "UTC", NOW)
+    assert first is not None
+    now = first + 7 * HOUR + 1
+    found: list[int] = []
+    next_at: int | None = first
+    while next_at is not None and next_at <= now:
+        part = going_on(expression, "UTC", next_at, now, most)
+        assert 1 <= len(part.fire) <= most
+        found += part.fire
+        next_at = part.next_trigger_at
+    assert tuple(found) == due(expression, "UTC", "run_all", first, now).fire
+    assert next_at == cron.next_after(expression, "UTC", now)
+
+
+def test_upcoming_are_the_next_times_or_only_the_first_when_the_zone_is_gone() -> None:
+    assert upcoming(EVERY_HOUR, "UTC", NOW, 3) == [NOW, NOW + HOUR, NOW + 2 * HOUR]
+    assert upcoming(EVERY_HOUR, "Europe/Nowhere", NOW, 3) == [NOW]
+    assert upcoming(EVERY_HOUR, "UTC", None, 3) == []
 
 
 def test_a_schedule_without_a_next_time_settles_on_none() -> None:

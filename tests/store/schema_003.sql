@@ -132,6 +132,9 @@ CREATE TABLE schedules (
   misfire TEXT NOT NULL DEFAULT 'run_once' CHECK (misfire = 'run_once' OR misfire = 'skip' OR misfire = 'run_all'),
   overlap TEXT NOT NULL DEFAULT 'queue' CHECK (overlap = 'queue' OR overlap = 'skip' OR overlap = 'supersede'),
   last_triggered_at INTEGER,
+  -- The unbroken row of times that it has dealt with: a clock that is set back will show some of them again.
+  fired_from INTEGER,
+  fired_to INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,
@@ -267,4 +270,4 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (11, 0, 'add waiting', '260090a43d07880ad4f73fa74f03ce78d8f90ff0dfaf8e480b18680c52f73821');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (12, 0, 'add schedules', 'fd70436850c20810a9cb823f94657d45e1530f5b7b80884d2bef67822386d362');
+VALUES (12, 0, 'add schedules', '183b5ab3b11b71b919775d7063f4ebdbe874f01b135713c55dce1780d5b7688e');

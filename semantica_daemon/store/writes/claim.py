@@ -24,7 +24,7 @@ WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key A
   AND supersede <> 'none' AND state = 'RUNNING'
 """
 
-MOST_UNFIT = 200  # at a time; the timer and `machine.lost` take the rest
+MOST_UNFIT = 25  # at a time; the timer and `machine.lost` take the rest
 
 Candidate = tuple[int, int, int, str]
 

@@ -8,7 +8,7 @@ from semantica_daemon.model import event
 from semantica_daemon.store.transition import TOUCHED
 from semantica_daemon.store.tx import Touched, Tx
 
-MOST = 1000
+MOST = 100
 NEWEST = "SELECT max(rowid) FROM jobs"
 BY_KEY = f"""
 UPDATE jobs

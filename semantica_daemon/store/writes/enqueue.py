@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.errors import Refusal
 from semantica_daemon.model import start, state
 from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.planner import Live, Plan
@@ -61,7 +62,14 @@ def enqueue(tx: Tx, job: Admitted) -> Ack:
 
 def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
     """All or nothing: the verb's savepoint takes them back together."""
-    return Acks([enqueue(tx, job) for job in jobs])
+    acks = []
+    for number, job in enumerate(jobs):
+        try:
+            acks.append(enqueue(tx, job))
+        except Refusal as refused:
+            refused.moved("$", f"$.jobs[{number}]")
+            raise
+    return Acks(acks)
 
 
 def forecast(tx: Tx, job: Admitted) -> Forecast:

@@ -22,16 +22,23 @@ from semantica_daemon.store.writes.templates import Admit
 MOST_SCHEDULES = 2
 MOST_JOBS = 10
 COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
-  last_triggered_at, next_trigger_at, interrupts"""
+  last_triggered_at, next_trigger_at, interrupts, fired_from,
+  fired_to"""
+# Who is on time comes first: those that have much to make up for hold up nobody.
 DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
 WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
-ORDER BY next_trigger_at, rowid
+ORDER BY next_trigger_at DESC, rowid DESC
 LIMIT :most
 """
-ENABLED = f"SELECT {COLUMNS} FROM schedules WHERE next_trigger_at > :now"
+NOT_DUE = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE enabled = 1 AND (next_trigger_at IS NULL OR next_trigger_at > :now)
+"""
 ADVANCE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
+DEALT_WITH = "UPDATE schedules SET fired_from = :first, fired_to = :last WHERE schedule_id = :schedule_id"
 TRIGGERED = """
 UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
@@ -62,6 +69,12 @@ class Schedule(Struct, frozen=True):
     last_triggered_at: int | None
     next_trigger_at: int | None
     interrupts: int
+    fired_from: int | None
+    fired_to: int | None
+
+    @property
+    def fired(self) -> rule.Fired | None:
+        return None if self.fired_from is None or self.fired_to is None else rule.Fired(self.fired_from, self.fired_to)
 
 
 class Triggered(Struct, frozen=True):
@@ -91,10 +104,10 @@ def trigger(tx: Tx, schedule: Schedule, admit: Admit) -> Triggered:
 
 def settle(tx: Tx) -> None:
     """The clock was set, or the daemon was away: those whose time is still to come look at the clock anew."""
-    for row in tx.execute(ENABLED, {"now": tx.now}).fetchall():
+    for row in tx.execute(NOT_DUE, {"now": tx.now}).fetchall():
         schedule = Schedule(*row)
         try:
-            at = rule.settled(schedule.cron_expression, schedule.timezone, schedule.last_triggered_at, tx.now)
+            at = rule.settled(schedule.cron_expression, schedule.timezone, schedule.fired, tx.now)
         except InvalidParams as refused:
             _give_up(tx, schedule, refused)
             continue
@@ -110,12 +123,10 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
 
 def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
     firing = _firing(tx, schedule)
-    now, later = firing.fire[:MOST_JOBS], firing.fire[MOST_JOBS:]
-    next_at = later[0] if later else firing.next_trigger_at
-    tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
+    _advance(tx, schedule, firing)
     if firing.skipped:
         _tell_missed(tx, schedule, firing)
-    for at in now:
+    for at in firing.fire:
         try:
             _make(tx, schedule, at, admit)
         except Refusal as refused:
@@ -128,7 +139,19 @@ def _firing(tx: Tx, schedule: Schedule) -> rule.Firing:
     due, last = schedule.next_trigger_at or tx.now, schedule.last_triggered_at
     if schedule.misfire == "run_all" and last is not None and due <= last <= tx.now:
         return rule.going_on(schedule.cron_expression, schedule.timezone, due, tx.now, MOST_JOBS)
-    return rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
+    firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
+    later = firing.fire[MOST_JOBS:]
+    if not later:
+        return firing
+    return msgspec.structs.replace(firing, fire=firing.fire[:MOST_JOBS], next_trigger_at=later[0])
+
+
+def _advance(tx: Tx, schedule: Schedule, firing: rule.Firing) -> None:
+    where = {"schedule_id": schedule.schedule_id}
+    tx.execute(ADVANCE, {**where, "next_trigger_at": firing.next_trigger_at})
+    fired = rule.extended(schedule.cron_expression, schedule.timezone, schedule.fired, firing)
+    if fired is not None:
+        tx.execute(DEALT_WITH, {**where, "first": fired.first, "last": fired.last})
 
 
 def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:

@@ -4,7 +4,7 @@ that (`stop_when_lost`) is ended."""
 from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
 
-MOST = 200
+MOST = 50
 NEEDY = """
 SELECT id
 FROM jobs INDEXED BY idx_jobs_needy
