@@ -2,16 +2,13 @@
 
 from semantica_daemon.client import waiting, words
 from semantica_daemon.client.codes import USAGE
-from semantica_daemon.client.parser import Command, Namespace, Parser, of
+from semantica_daemon.client.parser import Command, Namespace, Parser
 from semantica_daemon.client.terminal import Failed, Terminal
 
 
 def emit(arguments: Namespace, terminal: Terminal) -> int:
     """Well done also when nobody waits: it stands in hooks, which must not fail for that."""
-    key, value = arguments.event
-    if arguments.value is not None and value is not None:
-        raise Failed(f"emit: {key} is given two values", USAGE, "write KEY=VALUE, or KEY VALUE")
-    value = arguments.value if value is None else value
+    key, value = _event(arguments.event) if arguments.value is None else (arguments.event, arguments.value)
     with terminal.client() as client:
         found = client.call("event.emit", key=key, **({} if value is None else {"value": value}))
     if terminal.as_json:
@@ -25,9 +22,16 @@ def emit(arguments: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def _event(text: str) -> tuple[str, str | None]:
+    try:
+        return waiting.event(text)
+    except ValueError as error:
+        raise Failed(f"emit: {error}", USAGE) from None
+
+
 def options(parser: Parser) -> None:
-    parser.add_argument("event", type=of(waiting.event), metavar="KEY[=VALUE]", help="what has happened")
-    parser.add_argument("value", nargs="?", metavar="VALUE", help="instead of =VALUE")
+    parser.add_argument("event", metavar="KEY[=VALUE]", help="what has happened")
+    parser.add_argument("value", nargs="?", metavar="VALUE", help="instead of =VALUE; KEY may then have a = in it")
 
 
 EMIT = Command(

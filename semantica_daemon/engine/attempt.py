@@ -77,6 +77,7 @@ class Attempt:
         self._timers: list[Timer] = []
         self._cause: Stop | None = None
         self._began = shop.clock.monotonic()
+        self._deadline = claim.deadline
         self.work = work(self)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -100,9 +101,13 @@ class Attempt:
     def winding_down(self) -> None:
         """How it has ended is known, and no limit matters any more; only what it has left must still go."""
         if not self.stopping:
-            for timer in self._timers:
-                timer.cancel()
+            self._end_limits()
             self.give_grace()
+
+    def _end_limits(self) -> None:
+        self._deadline = None
+        for timer in self._timers:
+            timer.cancel()
 
     def give_grace(self) -> None:
         grace_ms = self.shop.grace_ms if self.claim.grace_ms is None else self.claim.grace_ms
@@ -110,12 +115,10 @@ class Attempt:
 
     async def _run(self) -> None:
         failpoints.hit("after_claim_before_start")
-        if self.claim.deadline is not None:
-            self._watch_deadline(self.claim.deadline)
+        self._watch_deadline()
         outcome = self._as_stopped(await self.work.run())
         took_ms = round((self.shop.clock.monotonic() - self._began) * 1000)
-        for timer in self._timers:
-            timer.cancel()
+        self._end_limits()
         failpoints.hit("after_run_before_finish")
         self.reporter.flush()
         large = outcome.result is not None and len(outcome.result) > LARGE
@@ -139,15 +142,14 @@ class Attempt:
 
     def look_at_clock(self) -> None:
         """Its deadline is an instant of the wall clock, and may have come sooner than its timer thinks."""
-        if self.claim.deadline is not None and self.claim.deadline <= self.shop.clock.now():
+        if self._deadline is not None and self._deadline <= self.shop.clock.now():
             self.stop("deadline")
 
-    def _watch_deadline(self, deadline: int) -> None:
-        left = deadline - self.shop.clock.now()
-        if left <= 0:
-            self.stop("deadline")
-        else:
-            self._timers.append(self.shop.clock.after(left, lambda: self._watch_deadline(deadline)))
+    def _watch_deadline(self) -> None:
+        self.look_at_clock()
+        if self._deadline is not None and not self.stopping:
+            left = self._deadline - self.shop.clock.now()
+            self._timers.append(self.shop.clock.after(left, self._watch_deadline))
 
     def _past_grace(self) -> None:
         if not self.work.insist():

@@ -27,7 +27,8 @@ class Explainer:
         """Only what the job waits for is asked."""
         idle = await self._machine.idle() if job.wait_for_idle else None
         power = await self._machine.power() if job.require_charging else None
-        await self._machine.let_go()
+        if idle is not None:
+            await self._machine.let_go()
         return Seen(
             idle=idle.idle if idle else None,
             idle_for_ms=idle.idle_for_ms if idle else None,

@@ -85,19 +85,27 @@ def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> lis
 
 
 def settled(expression: str, zone: str, fired: Fired | None, now: int) -> int | None:
-    """next_trigger_at anew, after the clock was stepped or the daemon was away. Set back by hours, the clock will show
-    again what has fired already; further in the future than two days, it was wrong when that fired."""
-    at = cron.next_after(expression, zone, now)
+    """next_trigger_at anew, after the clock was stepped or the daemon was away."""
+    return not_again(expression, zone, fired, cron.next_after(expression, zone, now), now)
+
+
+def not_again(expression: str, zone: str, fired: Fired | None, at: int | None, now: int) -> int | None:
+    """Set back by hours, the clock will show again what has fired already: the first after that. Further in the future
+    than two days, it was wrong when that fired."""
     if at is not None and fired is not None and fired.first <= at <= fired.last <= now + TWO_DAYS_MS:
         return cron.next_after(expression, zone, fired.last)
     return at
 
 
 def extended(expression: str, zone: str, fired: Fired | None, firing: Firing) -> Fired | None:
-    """With what fires now; after a break it begins anew."""
+    """With what fires now; after a break it begins anew. What lies ahead of a clock that was set back is remembered."""
     if not firing.fire:
         return fired
     first, last = firing.fire[0], firing.fire[-1]
-    if fired is not None and not firing.skipped and cron.next_after(expression, zone, fired.last) == first:
-        first = fired.first
+    if fired is None:
+        return Fired(first, last)
+    if last < fired.first and fired.last <= last + TWO_DAYS_MS:
+        return Fired(first, fired.last) if cron.next_after(expression, zone, last) == fired.first else fired
+    if not firing.skipped and cron.next_after(expression, zone, fired.last) == first:
+        return Fired(fired.first, last)
     return Fired(first, last)

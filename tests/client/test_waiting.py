@@ -133,7 +133,7 @@ def test_run_says_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -
     [
         (("--at", "noonish"), "--at: 'noonish' is no time: write 10m (from now), 14:30"),
         (("--at", "14"), "'14' is no time"),
-        (("--after", "-1s"), "expected one argument"),
+        (("--after", "-1s"), "is no duration"),
         (("--after=-1s",), "no duration"),
         (("--on-event", ""), "has no key"),
         (("--on-event", "=x"), "has no key: write KEY or KEY=VALUE"),

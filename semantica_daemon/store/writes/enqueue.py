@@ -126,13 +126,17 @@ def outdate(tx: Tx, running: Iterable[str], by: str) -> None:
         tx.execute(OUTDATE, {"job_id": job_id, "by": by, "now": tx.now})
 
 
-def interrupt(tx: Tx, running: Iterable[str], by: str) -> None:
-    """Those are ended, and end SUPERSEDED."""
+def interrupt(tx: Tx, running: Iterable[str], by: str) -> int:
+    """Those are ended, and end SUPERSEDED; how many were not being stopped already."""
+    asked = 0
     for job_id in running:
-        row = tx.execute(INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}).fetchall()
-        for run_id, subject_key, job_type in row:
+        for run_id, subject_key, job_type in tx.execute(
+            INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}
+        ).fetchall():
             tx.stops.append(StopRun(run_id, "supersede"))
             tx.execute(COUNT_INTERRUPT, {"subject_key": subject_key, "job_type": job_type})
+            asked += 1
+    return asked
 
 
 def _keep_lane(tx: Tx, spec: JobSpec, job_id: str, planned: Plan) -> None:

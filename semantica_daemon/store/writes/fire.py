@@ -37,8 +37,11 @@ SELECT {COLUMNS}
 FROM schedules
 WHERE enabled = 1 AND (next_trigger_at IS NULL OR next_trigger_at > :now)
 """
-ADVANCE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
-DEALT_WITH = "UPDATE schedules SET fired_from = :first, fired_to = :last WHERE schedule_id = :schedule_id"
+ADVANCE = """
+UPDATE schedules
+SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fired_to
+WHERE schedule_id = :schedule_id
+"""
 TRIGGERED = """
 UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
@@ -112,7 +115,7 @@ def settle(tx: Tx) -> None:
             _give_up(tx, schedule, refused)
             continue
         if at != schedule.next_trigger_at:
-            tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": at})
+            _advance(tx, schedule, at, schedule.fired)
             tx.wake_at(at)
 
 
@@ -123,7 +126,9 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
 
 def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
     firing = _firing(tx, schedule)
-    _advance(tx, schedule, firing)
+    cron = schedule.cron_expression, schedule.timezone
+    fired = rule.extended(*cron, schedule.fired, firing)
+    _advance(tx, schedule, rule.not_again(*cron, fired, firing.next_trigger_at, tx.now), fired)
     if firing.skipped:
         _tell_missed(tx, schedule, firing)
     for at in firing.fire:
@@ -146,17 +151,14 @@ def _firing(tx: Tx, schedule: Schedule) -> rule.Firing:
     return msgspec.structs.replace(firing, fire=firing.fire[:MOST_JOBS], next_trigger_at=later[0])
 
 
-def _advance(tx: Tx, schedule: Schedule, firing: rule.Firing) -> None:
-    where = {"schedule_id": schedule.schedule_id}
-    tx.execute(ADVANCE, {**where, "next_trigger_at": firing.next_trigger_at})
-    fired = rule.extended(schedule.cron_expression, schedule.timezone, schedule.fired, firing)
-    if fired is not None:
-        tx.execute(DEALT_WITH, {**where, "first": fired.first, "last": fired.last})
+def _advance(tx: Tx, schedule: Schedule, at: int | None, fired: rule.Fired | None) -> None:
+    values = {"schedule_id": schedule.schedule_id, "next_trigger_at": at}
+    tx.execute(ADVANCE, {**values, "fired_from": fired and fired.first, "fired_to": fired and fired.last})
 
 
 def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
     """Its zone is gone from this machine: it stays, without a time, until somebody puts it right."""
-    tx.execute(ADVANCE, {"schedule_id": schedule.schedule_id, "next_trigger_at": None})
+    _advance(tx, schedule, None, schedule.fired)
     _tell(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
@@ -189,8 +191,8 @@ def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
         if current != state.RUNNING:
             transition.end_waiting(tx, job_id, current, state.SUPERSEDED, by)
         elif on_running == "cancel" and schedule.interrupts < most:
-            interrupt(tx, [job_id], by)
-            tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
+            if interrupt(tx, [job_id], by):
+                tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
         else:
             outdate(tx, [job_id], by)
 

@@ -34,7 +34,9 @@ ON CONFLICT (schedule_id) DO UPDATE
 SET name = excluded.name, template_id = excluded.template_id, cron_expression = excluded.cron_expression,
     timezone = excluded.timezone, enabled = excluded.enabled, param_overrides = excluded.param_overrides,
     misfire = excluded.misfire, overlap = excluded.overlap, next_trigger_at = excluded.next_trigger_at,
-    updated_at = excluded.updated_at
+    updated_at = excluded.updated_at,
+    fired_from = iif(cron_expression = excluded.cron_expression AND timezone = excluded.timezone, fired_from, NULL),
+    fired_to = iif(cron_expression = excluded.cron_expression AND timezone = excluded.timezone, fired_to, NULL)
 """
 ENABLE = """
 UPDATE schedules

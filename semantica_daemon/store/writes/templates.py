@@ -120,10 +120,10 @@ def read(text: str | bytes) -> JobSpec:
 
 def check_size(value: Any, path: str) -> str:
     """As it is stored. Whoever makes a job of it reads it all, each time, inside a transaction."""
-    text = msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value)
     if len(text) > MOST_BYTES:
         raise _wrong(f"{len(text)} bytes, at most {MOST_BYTES} are kept", path, "put it into a file and name the file")
-    return text
+    return text.decode()
 
 
 def _check(spec: JobSpec, admit: Admit) -> None:
