@@ -3,7 +3,7 @@
 import os
 
 from semantica_daemon.client import schedules, templates, times
-from semantica_daemon.client.codes import USAGE
+from semantica_daemon.client.codes import DATA, USAGE
 from semantica_daemon.client.connection import CallRefused, Client
 from semantica_daemon.client.parser import Namespace
 from semantica_daemon.client.shapes import Json
@@ -30,6 +30,10 @@ def _put(client: Client, spec: Json, schedule: Json) -> Json:
     """Both or none: a schedule that is refused leaves the template as it was."""
     name = schedule["name"]
     before = _template(client, name)
+    if before is not None and before["schedules"] != [name]:
+        others = ", ".join(one for one in before["schedules"] if one != name)
+        used = f", and schedule {others} uses it" if others else ""
+        raise Failed(f"there is a template {name} already{used}", DATA, "choose another --name, or change it by hand")
     template = client.call("template.put", name=name, spec=spec)
     try:
         made = client.call("schedule.put", template_id=template["template_id"], **schedule)

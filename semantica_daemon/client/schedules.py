@@ -67,7 +67,7 @@ def _rows(one: Json) -> list[tuple[str, object]]:
 
 def put(arguments: Namespace, terminal: Terminal) -> int:
     asked: Json = {"name": arguments.name, "template_id": arguments.template, "cron_expression": arguments.cron}
-    asked |= {"timezone": arguments.zone or times.zone(), "enabled": not arguments.disabled}
+    asked |= {"timezone": arguments.zone or times.zone(), **({"enabled": False} if arguments.disabled else {})}
     asked |= {policy: value for policy in ("misfire", "overlap") if (value := getattr(arguments, policy)) is not None}
     if parameters := _parameters(arguments):
         asked["param_overrides"] = parameters

@@ -83,6 +83,7 @@ class Machine:
         self._readers = readers
         self._writer = writer
         self._editors: dict[str, int] = {}
+        self._looked = False  # what a daemon before us had queued may need what is not so any more
         self._always = Facts(rules.idle == "always", rules.power == "mains")
         self._asks: set[Kind] = set()
         if rules.idle == "auto":
@@ -180,10 +181,11 @@ class Machine:
 
     async def _became(self, facts: Facts) -> None:
         before, self._facts = self._facts, facts
-        if facts == before:
+        if facts == before and self._looked:
             return
         self.publish(facts)
-        if (before.idle and not facts.idle) or (before.charging and not facts.charging):
+        if not self._looked or (before.idle and not facts.idle) or (before.charging and not facts.charging):
+            self._looked = True
             while await self._writer.run(lost, None):
                 pass
         if (facts.idle and not before.idle) or (facts.charging and not before.charging):

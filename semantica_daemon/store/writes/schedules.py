@@ -47,11 +47,13 @@ DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 
 
 class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left out has its default; but whether it is enabled stays as it is."""
+
     name: Label
     template_id: Label
     cron_expression: Annotated[str, Meta(min_length=1, max_length=256)]
     timezone: Annotated[str, Meta(min_length=1, max_length=256)] = "UTC"
-    enabled: bool = True
+    enabled: bool | None = None
     param_overrides: dict[str, Any] | None = None
     misfire: Misfire = "run_once"
     overlap: Overlap = "queue"
@@ -91,19 +93,15 @@ def put(tx: Tx, request: ScheduleRequest) -> ScheduleKept:
     asked: PutSchedule = request.asked
     cron.check(asked.cron_expression, asked.timezone)
     template_id = _template(tx, request)
-    by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
-    known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
-    if by_name is not None and known is not None and known.schedule_id != by_name.schedule_id:
-        raise NameTaken(
-            f"there is another schedule {asked.name}", "choose another name", schedule_id=by_name.schedule_id
-        )
+    known = _known(tx, asked)
     schedule_id = known.schedule_id if known else tx.ids.job()
-    next_at = _next_trigger(tx, asked, known)
-    values = {name: getattr(asked, name) for name in PutSchedule.__struct_fields__}
-    values |= {"schedule_id": schedule_id, "template_id": template_id, "next_trigger_at": next_at, "now": tx.now}
+    enabled = asked.enabled if asked.enabled is not None else known is None or bool(known.enabled)
+    next_at = _next_trigger(tx, asked, known) if enabled else None
     overrides = asked.param_overrides
-    values["param_overrides"] = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
-    tx.execute(PUT, values)
+    stored = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
+    values = {name: getattr(asked, name) for name in PutSchedule.__struct_fields__}
+    values |= {"schedule_id": schedule_id, "template_id": template_id, "param_overrides": stored, "enabled": enabled}
+    tx.execute(PUT, {**values, "next_trigger_at": next_at, "now": tx.now})
     tx.wake_at(next_at)
     answer = ScheduleKept(schedule_id, asked.name, next_at, known is None)
     done = "created" if answer.created else "changed"
@@ -143,6 +141,16 @@ def find(tx: Tx, key: str) -> Schedule:
     return found
 
 
+def _known(tx: Tx, asked: PutSchedule) -> Schedule | None:
+    """The one that is changed: by its id, else by its name."""
+    by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
+    known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
+    if by_name is not None and known != by_name:
+        other = by_name.schedule_id
+        raise NameTaken(f"there is another schedule {asked.name}", "choose another name", schedule_id=other)
+    return known
+
+
 def _found(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
@@ -160,8 +168,6 @@ def _template(tx: Tx, request: ScheduleRequest) -> str:
 
 def _next_trigger(tx: Tx, asked: PutSchedule, known: Schedule | None) -> int | None:
     """An edit that leaves the times as they are does not lose one that is due."""
-    if not asked.enabled:
-        return None
     same = known is not None and (known.cron_expression, known.timezone) == (asked.cron_expression, asked.timezone)
     if same and known is not None and known.next_trigger_at is not None:
         return known.next_trigger_at
