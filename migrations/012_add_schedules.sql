@@ -22,6 +22,7 @@ CREATE TABLE schedules (
   -- The unbroken row of times that it has dealt with: a clock that is set back will show some of them again.
   fired_from INTEGER,
   fired_to INTEGER,
+  missed_until INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,

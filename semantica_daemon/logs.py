@@ -151,13 +151,18 @@ class EventLog:
 
     def committed(self, committed: Committed) -> None:
         for recorded in committed.events:
-            if self._all or recorded.event.level not in ("info", "debug") or recorded.event.job_id is None:
+            if self._all or recorded.event.level not in ("info", "debug") or is_news(recorded):
                 self._line(recorded)
 
     def _line(self, recorded: Recorded) -> None:
         event = recorded.event
-        level = LOGGED_AT[event.level] if event.job_id else "info"
+        level = "info" if event.level == "info" and is_news(recorded) else LOGGED_AT[event.level]
         getattr(self._log, level)(
             event.event_type.replace(".", "_"),
             sequence=event.sequence, job_id=event.job_id, queue=recorded.queue, message=event.message[:200],
         )  # fmt: skip
+
+
+def is_news(recorded: Recorded) -> bool:
+    """What does not happen all the time: of queues, schedules and the daemon itself."""
+    return recorded.event.job_id is None and recorded.event.event_type not in ("event.emitted", "schedule.fired")

@@ -30,10 +30,10 @@ def _put(client: Client, spec: Json, schedule: Json) -> Json:
     """Both or none: a schedule that is refused leaves the template as it was."""
     name = schedule["name"]
     before = _template(client, name)
-    if before is not None and before["schedules"] != [name]:
-        others = ", ".join(one for one in before["schedules"] if one != name)
-        used = f", and schedule {others} uses it" if others else ""
-        raise Failed(f"there is a template {name} already{used}", DATA, "choose another --name, or change it by hand")
+    others = [one for one in before["schedules"] if one != name] if before is not None else []
+    if others:
+        hint = f"choose another --name, or `semantica template put {name}` if all of them are meant"
+        raise Failed(f"schedule {', '.join(others)} uses the template {name} as well", DATA, hint)
     template = client.call("template.put", name=name, spec=spec)
     try:
         made = client.call("schedule.put", template_id=template["template_id"], **schedule)

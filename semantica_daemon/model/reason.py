@@ -9,16 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from semantica_daemon.model import state
+from semantica_daemon.model.view import Condition
 from semantica_daemon.model.words import length
 
 
-class Condition(Struct, frozen=True):
-    key: str
-    value: str
-    met_at: int | None
-
-
-class Running(Struct, frozen=True):
+class UnderWay(Struct, frozen=True):
     job_id: str
     queue: str
     started_at: int
@@ -48,7 +43,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     error_message: str | None
     conditions: tuple[Condition, ...] = ()
     ahead: int | None = None
-    running: tuple[Running, ...] = ()
+    running: tuple[UnderWay, ...] = ()
     paused: bool = False
     all_paused: bool = False
     resume_at: int | None = None
@@ -232,7 +227,7 @@ def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int
     return None if None in starts else max(start for start in starts if start is not None)
 
 
-def _turn_of(job: Standing, running: list[Running], slots: int, begins: int) -> int | None:
+def _turn_of(job: Standing, running: list[UnderWay], slots: int, begins: int) -> int | None:
     """When so many slots come to it, after all that is ahead of it."""
     ahead, took = job.ahead or 0, job.recent_run_ms
     if slots <= 0:

@@ -5,7 +5,6 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from semantica_daemon.model.outcome import Error
-from semantica_daemon.model.reason import Condition
 
 NULL = Raw(b"null")
 
@@ -16,6 +15,12 @@ class Progress(Struct, frozen=True):
     items_completed: int | None
     items_total: int | None
     message: str | None
+
+
+class Condition(Struct, frozen=True):
+    key: str
+    value: str
+    met_at: int | None
 
 
 class JobView(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,8 +74,13 @@ def _as_it_is(rooms: Rooms, request: Any) -> Any:
     return request
 
 
-async def _discover(rooms: Rooms, session: Session, asked: params.Params) -> dict[str, Any]:
+@cache
+def _document() -> dict[str, Any]:
     return openrpc(TABLE)
+
+
+async def _discover(rooms: Rooms, session: Session, asked: params.Params) -> dict[str, Any]:
+    return _document()
 
 
 No, Any_ = params.Params, params.AnyParams

@@ -7,8 +7,7 @@ from msgspec import Raw
 
 from semantica_daemon.model.event import Event, Recorded
 from semantica_daemon.model.outcome import Error
-from semantica_daemon.model.reason import Condition
-from semantica_daemon.model.view import NULL, JobView, JobWithRuns, Progress, QueueStats, RunView
+from semantica_daemon.model.view import NULL, Condition, JobView, JobWithRuns, Progress, QueueStats, RunView
 
 SHORT = 4096
 _SAME = (

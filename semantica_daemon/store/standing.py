@@ -5,7 +5,8 @@ from typing import Any
 from aiosqlite import Connection
 
 from semantica_daemon.model.queue import Limits, QueueRules
-from semantica_daemon.model.reason import Condition, Running, Standing
+from semantica_daemon.model.reason import Standing, UnderWay
+from semantica_daemon.model.view import Condition
 from semantica_daemon.store import find
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.reads import QUEUES
@@ -64,7 +65,7 @@ async def _surroundings(db: Connection, job_id: str, job: dict[str, Any]) -> dic
     in_lane = lane[0] and job["supersede"] != "none"
     lane_runs = (row[0] for row in running if in_lane and row[3:5] == lane and row[5] != "none" and row[0] != job_id)
     found: dict[str, Any] = {
-        "running": tuple(Running(*row[:3]) for row in running),
+        "running": tuple(UnderWay(*row[:3]) for row in running),
         "lane_runs": next(lane_runs, None),
         "conditions": tuple(Condition(*row) for row in await db.execute_fetchall(CONDITIONS, {"id": job_id})),
     }

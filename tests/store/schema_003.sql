@@ -135,6 +135,7 @@ CREATE TABLE schedules (
   -- The unbroken row of times that it has dealt with: a clock that is set back will show some of them again.
   fired_from INTEGER,
   fired_to INTEGER,
+  missed_until INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,
@@ -270,4 +271,4 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (11, 0, 'add waiting', '260090a43d07880ad4f73fa74f03ce78d8f90ff0dfaf8e480b18680c52f73821');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (12, 0, 'add schedules', '183b5ab3b11b71b919775d7063f4ebdbe874f01b135713c55dce1780d5b7688e');
+VALUES (12, 0, 'add schedules', '8e82c000bc0a29dd8ec717933fefd1abd463b64aafa62df3820d2586f027f2a6');

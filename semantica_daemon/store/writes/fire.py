@@ -17,44 +17,8 @@ from semantica_daemon.store.writes.decide import Origin
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
 from semantica_daemon.store.writes.templates import Admit
 
-# At a time, so that nobody waits long for the writer: schedules (to look back over a long sleep takes a while), and
-# jobs that one of them makes of what it has missed. The rest comes right after.
-MOST_SCHEDULES = 2
-MOST_JOBS = 10
-COLUMNS = """schedule_id, name, template_id, cron_expression, timezone, enabled, param_overrides, misfire, overlap,
-  last_triggered_at, next_trigger_at, interrupts, fired_from,
-  fired_to"""
-# Who is on time comes first: those that have much to make up for hold up nobody.
-DUE = f"""
-SELECT {COLUMNS}
-FROM schedules
-WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
-ORDER BY next_trigger_at DESC, rowid DESC
-LIMIT :most
-"""
-NOT_DUE = f"""
-SELECT {COLUMNS}
-FROM schedules
-WHERE enabled = 1 AND (next_trigger_at IS NULL OR next_trigger_at > :now)
-"""
-ADVANCE = """
-UPDATE schedules
-SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fired_to
-WHERE schedule_id = :schedule_id
-"""
-TRIGGERED = """
-UPDATE schedules
-SET last_triggered_at = :now, last_job_id = :job_id
-WHERE schedule_id = :schedule_id
-"""
-# But those of the new job's own lane: the planner has dealt with them.
-OTHERS = """
-SELECT id, state, on_running, max_interrupts
-FROM jobs INDEXED BY idx_jobs_schedule_live
-WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
-  AND NOT (subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type AND supersede <> 'none')
-"""
-COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedule_id = :schedule_id"
+MOST_JOBS = 10  # at a time, so that nobody waits long for the writer; the rest of what it has missed comes right after
+CATCHING_UP_MS = 300_000
 
 
 class Schedule(Struct, frozen=True):
@@ -74,10 +38,52 @@ class Schedule(Struct, frozen=True):
     interrupts: int
     fired_from: int | None
     fired_to: int | None
+    missed_until: int | None
 
     @property
     def fired(self) -> rule.Fired | None:
         return None if self.fired_from is None or self.fired_to is None else rule.Fired(self.fired_from, self.fired_to)
+
+
+COLUMNS = ", ".join(Schedule.__struct_fields__)
+# One from each end: who is on time is not held up by those that have much to make up for, and these get on as well.
+NEWEST_DUE = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
+ORDER BY next_trigger_at DESC
+LIMIT 1
+"""
+OLDEST_DUE = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
+ORDER BY next_trigger_at
+LIMIT 1
+"""
+NOT_DUE = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE enabled = 1 AND (next_trigger_at IS NULL OR next_trigger_at > :now)
+"""
+ADVANCE = """
+UPDATE schedules
+SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fired_to, missed_until = :missed_until
+WHERE schedule_id = :schedule_id
+"""
+TRIGGERED = """
+UPDATE schedules
+SET last_triggered_at = :now, last_job_id = :job_id
+WHERE schedule_id = :schedule_id
+"""
+# But those of the new job's own lane: the planner has dealt with them.
+OTHERS = """
+SELECT id, state, on_running, max_interrupts
+FROM jobs INDEXED BY idx_jobs_schedule_live
+WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
+  AND NOT (subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type AND supersede <> 'none')
+"""
+COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedule_id = :schedule_id"
 
 
 class Triggered(Struct, frozen=True):
@@ -91,8 +97,8 @@ class Triggered(Struct, frozen=True):
 
 def fire_due(tx: Tx, admit: Admit) -> None:
     """Not all of them at once; what is left is still due."""
-    for row in tx.execute(DUE, {"now": tx.now, "most": MOST_SCHEDULES}).fetchall():
-        schedule = Schedule(*row)
+    rows = [tx.execute(sql, {"now": tx.now}).fetchone() for sql in (NEWEST_DUE, OLDEST_DUE)]
+    for schedule in dict.fromkeys(Schedule(*row) for row in rows if row is not None):
         try:
             _fire(tx, schedule, admit)
         except InvalidParams as refused:
@@ -115,7 +121,7 @@ def settle(tx: Tx) -> None:
             _give_up(tx, schedule, refused)
             continue
         if at != schedule.next_trigger_at:
-            _advance(tx, schedule, at, schedule.fired)
+            _advance(tx, schedule, at, schedule.fired, None)
             tx.wake_at(at)
 
 
@@ -125,10 +131,10 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
 
 
 def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
-    firing = _firing(tx, schedule)
+    firing, missed_until = _firing(tx, schedule)
     cron = schedule.cron_expression, schedule.timezone
     fired = rule.extended(*cron, schedule.fired, firing)
-    _advance(tx, schedule, rule.not_again(*cron, fired, firing.next_trigger_at, tx.now), fired)
+    _advance(tx, schedule, rule.not_again(*cron, fired, firing.next_trigger_at, tx.now), fired, missed_until)
     if firing.skipped:
         _tell_missed(tx, schedule, firing)
     for at in firing.fire:
@@ -139,26 +145,27 @@ def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
             _tell(tx, schedule, "failed", f"made no job: {refused.message}", about, "error")
 
 
-def _firing(tx: Tx, schedule: Schedule) -> rule.Firing:
-    """One that goes on with what it has missed has been cut to size when it began."""
-    due, last = schedule.next_trigger_at or tx.now, schedule.last_triggered_at
-    if schedule.misfire == "run_all" and last is not None and due <= last <= tx.now:
-        return rule.going_on(schedule.cron_expression, schedule.timezone, due, tx.now, MOST_JOBS)
+def _firing(tx: Tx, schedule: Schedule) -> tuple[rule.Firing, int | None]:
+    """And until when it makes up for what it has missed, if there is more than can be done at once: that was cut to
+    size when it began, and is gone on with unless it was interrupted for long."""
+    due, until = schedule.next_trigger_at or tx.now, schedule.missed_until
+    if until is not None and due <= until <= tx.now <= until + CATCHING_UP_MS:
+        return rule.going_on(schedule.cron_expression, schedule.timezone, due, tx.now, MOST_JOBS), until
     firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
     later = firing.fire[MOST_JOBS:]
     if not later:
-        return firing
-    return msgspec.structs.replace(firing, fire=firing.fire[:MOST_JOBS], next_trigger_at=later[0])
+        return firing, None
+    return msgspec.structs.replace(firing, fire=firing.fire[:MOST_JOBS], next_trigger_at=later[0]), tx.now
 
 
-def _advance(tx: Tx, schedule: Schedule, at: int | None, fired: rule.Fired | None) -> None:
-    values = {"schedule_id": schedule.schedule_id, "next_trigger_at": at}
+def _advance(tx: Tx, schedule: Schedule, at: int | None, fired: rule.Fired | None, missed_until: int | None) -> None:
+    values = {"schedule_id": schedule.schedule_id, "next_trigger_at": at, "missed_until": missed_until}
     tx.execute(ADVANCE, {**values, "fired_from": fired and fired.first, "fired_to": fired and fired.last})
 
 
 def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
     """Its zone is gone from this machine: it stays, without a time, until somebody puts it right."""
-    _advance(tx, schedule, None, schedule.fired)
+    _advance(tx, schedule, None, schedule.fired, None)
     _tell(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
@@ -185,7 +192,8 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
 def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
     """Newest wins: what waits is superseded, what runs is left to end or interrupted, as its template says (but not
     more than a few times in a row, or nothing would ever be finished), and the new one waits until it is gone."""
-    lane = {"subject_key": spec.subject_key or "", "job_type": spec.job_type}
+    subject_key = "" if spec.supersede == "none" else spec.subject_key or ""
+    lane = {"subject_key": subject_key, "job_type": spec.job_type}
     rows = tx.execute(OTHERS, {"schedule_id": schedule.schedule_id, "by": by, **lane}).fetchall()
     for job_id, current, on_running, most in rows:
         if current != state.RUNNING:
