@@ -173,14 +173,16 @@ class Harness:
         return waited["job"]
 
     async def settle(self) -> None:
-        """Until nothing more happens by itself: the stream stands still over a few round trips through the writer."""
+        """Until nothing more happens by itself: the stream stands still over a few round trips through the writer, and
+        every part waits for its next pass."""
         quiet, before = 0, -1
         while quiet < 3:
             await self.daemon.rooms.writer.run(_nothing, None)
             for _ in range(10):
                 await asyncio.sleep(0)
             now = self.daemon.rooms.feed.newest
-            quiet, before = (quiet + 1, now) if now == before else (0, now)
+            resting = all(part._wake._waiters and not part._wake.is_set() for part in self.daemon.rooms.passes)
+            quiet, before = (quiet + 1, now) if now == before and resting else (0, now)
 
     async def advance(self, ms: float) -> None:
         assert isinstance(self.clock, ManualClock)

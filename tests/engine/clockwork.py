@@ -20,3 +20,39 @@ async def fire_only(harness: Harness, ms: float) -> int:
         callback()
         await rest()
     return fired
+
+
+async def passes(harness: Harness) -> dict[str, int]:
+    parts = (await harness.call("admin.health"))["parts"]
+    counts = {name: part["passes"] for name, part in parts.items() if "passes" in part}
+    return counts | {"batches": parts["writer"]["batches"]}
+
+
+async def after_the_last_sync(harness: Harness) -> dict[str, int]:
+    """Every burst is followed by one synced commit within a second; the counts once it is there."""
+    commits = (await passes(harness))["batches"]
+    assert await fire_only(harness, 1000) == 1
+    while (counts := await passes(harness))["batches"] == commits:
+        await rest()
+    return counts
+
+
+async def leap(harness: Harness, ms: int) -> None:
+    """As `advance`, but from one thing that is due to the next: nobody looks after the socket in between. For days."""
+    clock, scheduler = harness.clock, harness.daemon.rooms.passes[0]
+    assert isinstance(clock, ManualClock)
+    assert scheduler.name == "scheduler"
+    await harness.settle()
+    until = clock.now() + ms
+    while (due := scheduler.last.next_at) is not None and due <= until and clock.now() < until:
+        await _go_to(harness, clock, due)
+        if scheduler.last.next_at == due:  # it slept, and did not know; who looks after the socket wakes it
+            await harness.advance(min(5000, until - clock.now()))
+    await _go_to(harness, clock, until)
+
+
+async def _go_to(harness: Harness, clock: ManualClock, instant: int) -> None:
+    """One short of it, as if nothing had been due before; then as any other time."""
+    left = max(0, instant - clock.now())
+    clock._now += max(0, left - 1)
+    await harness.advance(min(1, left))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine import deeds
 from tests.engine.deeds import Door
+from tests.engine.machines import IDLE_MS
 from tests.harness import Harness, ManualClock, daemon
 
 
@@ -40,6 +41,14 @@ async def working(home: Path, door: Callable[[str], Door]) -> AsyncIterator[Harn
 async def timed(home: Path, door: Callable[[str], Door]) -> AsyncIterator[Harness]:
     """On a manual clock, two slots, with the handlers."""
     async with daemon(home, ManualClock(), deeds.config()) as harness:
+        yield harness
+        _open_all()
+
+
+@pytest.fixture
+async def desk(home: Path, door: Callable[[str], Door]) -> AsyncIterator[Harness]:
+    """On a manual clock, two slots, with the handlers; idle after twenty seconds."""
+    async with daemon(home, ManualClock(), deeds.config(more=f"[machine]\nidle_ms = {IDLE_MS}\n")) as harness:
         yield harness
         _open_all()
 

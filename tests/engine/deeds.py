@@ -109,6 +109,16 @@ def attentive(ctx: Context, payload: dict[str, Any]) -> str:
     return "left when asked"
 
 
+def watchful(ctx: Context, payload: dict[str, Any]) -> str:
+    """Blocks its thread until its door is open; told to stop before, it fails."""
+    door = doors[payload["door"]]
+    door.entered.set()
+    while not door.open.wait(0.001):
+        if ctx.cancelled:
+            raise Transient("told to stop")
+    return "watched"
+
+
 def busy(ctx: Context, payload: dict[str, Any]) -> str:
     """Takes its time in a thread, whatever it is asked."""
     until = time.monotonic() + payload["ms"] / 1000
@@ -267,8 +277,8 @@ async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
 
 
 HANDLERS = (
-    typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, busy, talk, talk_async, chatter, odd_words,
-    huge_progress, unsayable, fail, fail_async, fail_chained, deep, give, give_async, watch_loop,
+    typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, watchful, busy, talk, talk_async, chatter,
+    odd_words, huge_progress, unsayable, fail, fail_async, fail_chained, deep, give, give_async, watch_loop,
 )  # fmt: skip
 
 

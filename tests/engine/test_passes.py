@@ -1,13 +1,13 @@
 """The one loop of the background parts: no wake is lost, no wait is too long, and nothing polls."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from semantica_daemon.engine.passes import LONGEST_WAIT_MS, Pass
-from tests.engine.clockwork import fire_only, rest
+from semantica_daemon.engine.passes import Pass
+from tests.engine.clockwork import after_the_last_sync, fire_only, passes, rest
 from tests.harness import START, Harness, ManualClock
 
 
@@ -87,34 +87,48 @@ async def test_only_what_is_sooner_wakes_a_part_that_waits() -> None:
         assert part.steps == 2
 
 
-@pytest.mark.parametrize(("due_ms", "steps"), [(29_999, 2), (120_000, 5)])
-async def test_a_wait_is_cut_into_pieces_of_thirty_seconds(due_ms: int, steps: int) -> None:
+@pytest.mark.parametrize("due_ms", [29_999, 3_600_000, 86_400_000])
+async def test_a_wait_is_one_timer_however_long_it_is(due_ms: int) -> None:
     part, clock = Part(), ManualClock()
     part.due = START + due_ms
     async with started(part, clock):
-        longest = max(at for at, _, _ in clock._timers) - START
-        assert longest <= LONGEST_WAIT_MS == 30_000
         await go(clock, due_ms - 1)
-        assert part.steps == steps - 1
+        assert part.steps == 1
         part.due = None
         await go(clock, 1)
-        assert part.steps == steps
+        assert part.steps == 2
 
 
-async def test_no_timer_of_the_whole_daemon_waits_longer_than_thirty_seconds(manual: Harness) -> None:
-    await manual.enqueue(schedule={"type": "AFTER", "delay_ms": 3_600_000})
-    await manual.enqueue("semantica.sleep", payload={"ms": 60_000}, deadline=START + 3_600_000)
-    await manual.settle()
-    assert isinstance(manual.clock, ManualClock)
-    live = [at for at, number, _ in manual.clock._timers if number not in manual.clock._cancelled]
-    assert live
-    assert max(live) - manual.clock.now() <= 30_000
+@pytest.mark.parametrize("away", [ManualClock.suspend, ManualClock.step])
+async def test_a_timer_that_stood_still_or_whose_clock_was_set_is_set_anew_once(
+    away: Callable[[ManualClock, int], None],
+) -> None:
+    part, clock = Part(), ManualClock()
+    part.due = START + 60_000
+    async with started(part, clock) as one:
+        away(clock, 50)
+        one.look_at_clock()
+        await rest()
+        assert part.steps == 1, "less is the clock being disciplined"
+        away(clock, 50_000)
+        for _ in range(2):
+            one.look_at_clock()
+            await rest()
+            assert part.steps == 2
+        await go(clock, 9_949)
+        assert part.steps == 2
+        part.due = None
+        await go(clock, 1)
+        assert part.steps == 3
 
 
-async def passes(harness: Harness) -> dict[str, int]:
-    parts = (await harness.call("admin.health"))["parts"]
-    counts = {name: part["passes"] for name, part in parts.items() if "passes" in part}
-    return counts | {"batches": parts["writer"]["batches"]}
+async def test_asked_to_look_a_part_with_nothing_due_sleeps_on() -> None:
+    part, clock = Part(), ManualClock()
+    async with started(part, clock) as one:
+        clock.suspend(86_400_000)
+        one.look_at_clock()
+        await rest()
+        assert part.steps == 1
 
 
 async def test_an_idle_daemon_looks_after_its_socket_every_five_seconds_and_does_nothing_else(manual: Harness) -> None:
@@ -128,18 +142,15 @@ async def test_an_idle_daemon_looks_after_its_socket_every_five_seconds_and_does
     assert after == before | {"socket": before["socket"] + 12}
 
 
-async def after_the_last_sync(harness: Harness) -> dict[str, int]:
-    """Every burst is followed by one synced commit within a second; the counts once it is there."""
-    commits = (await passes(harness))["batches"]
-    assert await fire_only(harness, 1000) == 1
-    while (counts := await passes(harness))["batches"] == commits:
-        await rest()
-    return counts
-
-
-async def test_a_far_job_costs_a_look_every_thirty_seconds_and_no_more(manual: Harness) -> None:
-    await manual.enqueue(schedule={"type": "AFTER", "delay_ms": 3_600_000})
-    await manual.advance(2000)
-    before = (await passes(manual))["scheduler"]
-    await manual.advance(120_000)
-    assert (await passes(manual))["scheduler"] - before == 4
+async def test_far_jobs_and_far_schedules_cost_nothing_until_they_are_due(manual: Harness) -> None:
+    """Not even a commit; and an idle machine's jobs that are not due yet are no reason to look at the machine."""
+    specs = [{"type": "AFTER", "delay_ms": 3_600_000}, {"type": "AT", "scheduled_at": START + 3_600_000}]
+    specs += [{"type": "CONDITION", "wait_for_event": "e"}, {**specs[0], "wait_for_idle": True}]
+    for spec in specs:
+        await manual.enqueue(schedule=spec)
+    await manual.call("template.put", name="t", spec={"job_type": "semantica.noop"})
+    await manual.call("schedule.put", name="s", template_id="t", cron_expression="@yearly")
+    await manual.advance(5000)
+    before = await after_the_last_sync(manual)
+    assert await fire_only(manual, 60_000) == 12
+    assert await passes(manual) == before | {"socket": before["socket"] + 12}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Harness, daemon
+from tests.engine import deeds
+from tests.engine.machines import told
+from tests.harness import Harness, ManualClock, daemon
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +24,14 @@ async def shared(shared_home: Path) -> AsyncIterator[Harness]:
     """A daemon with two slots, in real time."""
     async with daemon(shared_home, None, "[daemon]\nmax_slots = 2\n") as harness:
         yield harness
+
+
+@pytest.fixture
+async def desk(home: Path) -> AsyncIterator[Harness]:
+    """On a manual clock, two slots, with the handlers of the engine's tests and one door, `a`; idle after two minutes,
+    and nobody but editors can tell."""
+    deeds.doors["a"] = deeds.Door()
+    async with daemon(home, ManualClock(), deeds.config()) as harness:
+        told(harness, mains=False)
+        yield harness
+        deeds.doors.pop("a").open.set()

@@ -7,18 +7,14 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.job import LATER as LATER_FIELDS
-from semantica_daemon.model.job import LATER_IN_SCHEDULE, JobSpec
+from semantica_daemon.model.job import JobSpec
 from semantica_daemon.rpc.methods import LATER, TABLE
 from tests.harness import Harness, Process, RpcError
 from tests.rpc.wire import nobody_notices
 
 LATER_METHODS = [f"{family}.{verb}" for family, verbs in LATER.items() for verb in verbs.split()]
 FIELDS: dict[str, Any] = {
-    "debounce_ms": 5, "max_wait_ms": 5, "stop_when_lost": True, "workspace": True,
-    "inputs": ["/x"], "parent_job_id": "#0", "parents": ["x"], "concurrency_key": "k", "template_id": "t",
-}  # fmt: skip
-IN_SCHEDULE: dict[str, Any] = {
-    "wait_for_idle": True, "require_charging": True, "wait_for_event": "e", "conditions": {"a": "b"},
+    "workspace": True, "inputs": ["/x"], "parent_job_id": "#0", "parents": ["x"], "concurrency_key": "k",
 }  # fmt: skip
 IN_PROTOCOL = {
     "job": "enqueue enqueue_many plan get list wait cancel retry update move hold release explain"
@@ -62,15 +58,12 @@ async def test_a_method_of_a_later_version_is_refused_as_such(real: Harness, hom
 
 def test_every_field_of_a_later_version_has_an_example_here() -> None:
     assert set(FIELDS) == set(LATER_FIELDS)
-    assert set(IN_SCHEDULE) == set(LATER_IN_SCHEDULE)
     assert set(FIELDS) <= set(JobSpec.__struct_fields__)
 
 
 @pytest.mark.parametrize("method", ["job.enqueue", "job.plan", "job.enqueue_many"])
 async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness, home: Path, method: str) -> None:
     specs = [(f".{name}", {name: value}) for name, value in FIELDS.items()]
-    specs += [(f".schedule.{name}", {"schedule": {name: value}}) for name, value in IN_SCHEDULE.items()]
-    specs += [(".schedule.type", {"schedule": {"type": "CONDITION"}})]
     specs += [(".execution_mode", {"execution_mode": "EXTERNAL"})]
     async with nobody_notices(real, home):
         for path, fields in specs:

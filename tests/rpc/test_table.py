@@ -4,7 +4,6 @@ A row without an example here fails; so does an example without a row.
 """
 
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,9 @@ import pytest
 
 from semantica_daemon.rpc.methods import BY_NAME, TABLE
 from tests.harness import Harness
+from tests.rpc.examples import ACK, EXAMPLES, LONG, UUID4, shows
 from tests.rpc.wire import Wire, request, rows, stored
 
-Example = Callable[[Harness], Awaitable[Any]]
-EXAMPLES: dict[str, Example] = {}
-
-LONG = {"type": "AFTER", "delay_ms": 3_600_000}
-ACK = {"job_id", "queue", "state", "generation", "superseded", "existing", "warnings"}
 RUN = {"run_id", "attempt", "status", "started_at", "finished_at", "exit_code", "error", "worker_id", "log_path"}
 EVENT = {"sequence", "job_sequence", "job_id", "timestamp_at", "event_type", "level", "message", "payload"}
 VIEW = {
@@ -27,16 +22,7 @@ VIEW = {
     "schedule_id", "workspace_path",
 }  # fmt: skip
 SHAPED = re.compile(r"(progress|error)_\w+")
-OWN = {"stop_state", "event_count"}
-UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-
-
-def shows(name: str) -> Callable[[Example], Example]:
-    def keep(example: Example) -> Example:
-        EXAMPLES[name] = example
-        return example
-
-    return keep
+OWN = {"stop_state", "event_count", "unmet", "is_delay", "postponed_since", "awaits_turn"}
 
 
 def test_every_method_of_the_table_has_an_example_and_every_example_a_method() -> None:

@@ -112,7 +112,8 @@ def trigger(tx: Tx, schedule: Schedule, admit: Admit) -> Triggered:
 
 
 def settle(tx: Tx) -> None:
-    """The clock was set, or the daemon was away: those whose time is still to come look at the clock anew."""
+    """The clock was set, or the daemon was away: those whose time is still to come look at the clock anew. Who calls
+    this wakes the scheduler."""
     for row in tx.execute(NOT_DUE, {"now": tx.now}).fetchall():
         schedule = Schedule(*row)
         try:
@@ -122,7 +123,6 @@ def settle(tx: Tx) -> None:
             continue
         if at != schedule.next_trigger_at:
             _advance(tx, schedule, at, schedule.fired, None)
-            tx.wake_at(at)
 
 
 def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:

@@ -1,0 +1,180 @@
+"""What a method answers when all is well: the register of examples, and those of time, conditions and schedules.
+
+`test_table` has the others, and holds each against the table.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.harness import Harness
+
+Example = Callable[[Harness], Awaitable[Any]]
+EXAMPLES: dict[str, Example] = {}
+
+LONG = {"type": "AFTER", "delay_ms": 3_600_000}
+ACK = {"job_id", "queue", "state", "generation", "superseded", "existing", "warnings"}
+UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+NOOP = {"job_type": "semantica.noop", "user_tag": "made"}
+
+
+def shows(name: str) -> Callable[[Example], Example]:
+    def keep(example: Example) -> Example:
+        EXAMPLES[name] = example
+        return example
+
+    return keep
+
+
+async def new_schedule(real: Harness, **more: Any) -> Any:
+    """Once a year, so that it never fires by itself here."""
+    await real.call("template.put", name="t", spec=NOOP)
+    return await real.call("schedule.put", name="s", template_id="t", cron_expression="@yearly", **more)
+
+
+@shows("job.explain")
+async def explain(real: Harness) -> Any:
+    ack = await real.enqueue(schedule={**LONG, "wait_for_event": "git:commit"})
+    why = await real.call("job.explain", job_id=ack["job_id"])
+    assert {"state", "summary", "reasons", "queue_position", "estimated_start_at"} <= set(why)
+    assert (why["job_id"], why["state"], why["queue_position"]) == (ack["job_id"], "SCHEDULED", None)
+    assert [reason["kind"] for reason in why["reasons"]] == ["time", "event"]
+    assert all(reason["message"] in why["summary"] for reason in why["reasons"])
+    return why
+
+
+@shows("event.emit")
+async def emit(real: Harness) -> Any:
+    ack = await real.enqueue(schedule={"type": "CONDITION", "wait_for_event": "git:commit"})
+    answer = await real.call("event.emit", key="git:commit")
+    assert answer == {"matched": [ack["job_id"]]}
+    assert (await real.ended(ack["job_id"]))["state"] == "DONE"
+    return answer
+
+
+@shows("template.put")
+async def put_template(real: Harness) -> Any:
+    first = await real.call("template.put", name="t", spec=NOOP)
+    assert UUID4.fullmatch(first["template_id"])
+    assert (first["name"], first["created"]) == ("t", True)
+    again = await real.call("template.put", name="t", spec=NOOP)
+    assert again == first | {"created": False}
+    return again
+
+
+@shows("template.get")
+async def get_template(real: Harness) -> Any:
+    made = await new_schedule(real)
+    found = await real.call("template.get", template_id="t")
+    assert (found["name"], found["spec"], found["schedules"]) == ("t", NOOP, [made["name"]])
+    assert await real.call("template.get", template_id=found["template_id"]) == found
+    assert abs(found["created_at"] - time.time() * 1000) < 60_000
+    return found
+
+
+@shows("template.list")
+async def list_templates(real: Harness) -> Any:
+    for name in ("b", "a"):
+        await real.call("template.put", name=name, spec=NOOP)
+    found = await real.call("template.list")
+    assert [one["name"] for one in found["templates"]] == ["a", "b"]
+    return found
+
+
+@shows("template.delete")
+async def delete_template(real: Harness) -> Any:
+    made = await real.call("template.put", name="t", spec=NOOP)
+    answer = await real.call("template.delete", template_id="t")
+    assert answer == {"template_id": made["template_id"], "deleted": True}
+    assert (await real.call("template.list"))["templates"] == []
+    return answer
+
+
+@shows("schedule.put")
+async def put_schedule(real: Harness) -> Any:
+    first = await new_schedule(real)
+    assert UUID4.fullmatch(first["schedule_id"])
+    assert (first["name"], first["created"]) == ("s", True)
+    assert first["next_trigger_at"] > time.time() * 1000
+    again = await new_schedule(real)
+    assert again == first | {"created": False}
+    return again
+
+
+@shows("schedule.get")
+async def get_schedule(real: Harness) -> Any:
+    made = await new_schedule(real, timezone="Asia/Tokyo", param_overrides={"a": 1}, misfire="skip", overlap="skip")
+    found = await real.call("schedule.get", schedule_id="s")
+    assert await real.call("schedule.get", schedule_id=made["schedule_id"]) == found
+    told: dict[str, Any] = {"name": "s", "template_name": "t", "cron_expression": "@yearly", "timezone": "Asia/Tokyo"}
+    told |= {"enabled": True, "param_overrides": {"a": 1}, "misfire": "skip", "overlap": "skip", "last_job_id": None}
+    assert found | told | {"last_triggered_at": None} == found
+    assert (found["next_trigger_at"], len(found["upcoming"])) == (found["upcoming"][0], 5)
+    assert found["upcoming"] == sorted(found["upcoming"])
+    return found
+
+
+@shows("schedule.list")
+async def list_schedules(real: Harness) -> Any:
+    await new_schedule(real)
+    found = await real.call("schedule.list")
+    assert found["schedules"] == [await real.call("schedule.get", schedule_id="s", upcoming=1)]
+    return found
+
+
+@shows("schedule.delete")
+async def delete_schedule(real: Harness) -> Any:
+    made = await new_schedule(real)
+    answer = await real.call("schedule.delete", schedule_id="s")
+    assert answer == {"schedule_id": made["schedule_id"], "deleted": True}
+    assert (await real.call("schedule.list"))["schedules"] == []
+    return answer
+
+
+@shows("schedule.disable")
+async def disable(real: Harness) -> Any:
+    made = await new_schedule(real)
+    answer = await real.call("schedule.disable", schedule_id="s")
+    assert answer == {"schedule_id": made["schedule_id"], "enabled": False, "next_trigger_at": None}
+    return answer
+
+
+@shows("schedule.enable")
+async def enable(real: Harness) -> Any:
+    made = await new_schedule(real, enabled=False)
+    assert made["next_trigger_at"] is None
+    answer = await real.call("schedule.enable", schedule_id="s")
+    assert (answer["schedule_id"], answer["enabled"]) == (made["schedule_id"], True)
+    assert answer["next_trigger_at"] > time.time() * 1000
+    return answer
+
+
+@shows("schedule.trigger")
+async def trigger(real: Harness) -> Any:
+    made = await new_schedule(real)
+    answer = await real.call("schedule.trigger", schedule_id="s")
+    assert set(answer["job"]) >= ACK
+    assert answer | {"skipped": None, "next_trigger_at": made["next_trigger_at"]} == answer
+    job = await real.ended(answer["job"]["job_id"])
+    assert (job["state"], job["user_tag"], job["schedule_id"]) == ("DONE", "made", made["schedule_id"])
+    return answer
+
+
+@shows("machine.get")
+async def machine(real: Harness) -> Any:
+    await real.call("machine.activity", source="nvim")
+    found = await real.call("machine.get")
+    assert (found["idle"], found["idle_ms"], found["watching"]) == (False, 120_000, [])
+    by_kind = {kind: [one for one in found["sources"] if one["kind"] == kind] for kind in ("idle", "power")}
+    assert by_kind["idle"][0]["source"] == "editors"
+    assert len(by_kind["power"]) == 1
+    assert all(one["detail"] for one in found["sources"])
+    return found
+
+
+@shows("machine.activity")
+async def activity(real: Harness) -> Any:
+    answer = await real.call("machine.activity", source="nvim")
+    assert answer == {"idle": False, "idle_ms": 120_000}
+    return answer
