@@ -1,6 +1,8 @@
 """Stores and specs for tests, made the way the daemon makes them."""
 
 import sqlite3
+import tempfile
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +12,7 @@ import msgspec
 from semantica_daemon.engine import handlers
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.model.job import JobSpec
+from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
 from semantica_daemon.store.migrate import migrate
@@ -23,11 +26,24 @@ def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:
     return INTAKE.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
 
 
+@cache
+def _migrated() -> bytes:
+    """A new database, made once: the migrations are most of what a test of the store takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "meta.db"
+        connection = connect(path)
+        migrate(connection, NOW)
+        connection.close()
+        return path.read_bytes()
+
+
 class Store:
     """A migrated database and a clock one can set; `run` is one verb in one transaction."""
 
     def __init__(self, path: Path, slots: int = 2, queues: dict[str, QueueRules] | None = None, seed: int = 0) -> None:
         self.path = path
+        if not path.exists():
+            path.write_bytes(_migrated())
         self.connection = connect(path)
         migrate(self.connection, NOW)
         self.limits = limits(slots, queues or {})
@@ -47,6 +63,10 @@ class Store:
         """One empty transaction that claims; the claims."""
         self.committed = self.database.transact([], self.now, True)
         return self.committed.claims
+
+    def machine(self, idle: bool = False, charging: bool = False) -> None:
+        """What is known of the machine from now on."""
+        self.database.facts = Facts(idle, charging)
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         cursor = self.connection.execute(sql, values)

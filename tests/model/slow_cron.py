@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from semantica_daemon.model import cron
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
@@ -92,3 +94,8 @@ def _values(field: str, low: int, high: int) -> frozenset[int]:
 def firings(expression: str, ticks: tuple[Tick, ...]) -> list[int]:
     cron = read(expression)
     return [tick.at for tick in ticks if cron.fires(tick)]
+
+
+def last_until(expression: str, zone: str, until: int) -> int | None:
+    """The newest occurrence at or before that instant, as the code has it."""
+    return next(cron.occurrences_back(expression, zone, until), None)

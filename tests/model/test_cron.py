@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from semantica_daemon.errors import InvalidParams
 from semantica_daemon.model import cron
-from tests.model.slow_cron import Tick, firings, stretch
+from tests.model.slow_cron import Tick, firings, last_until, stretch
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 SUMMER = 1_751_328_000_000  # 2025-07-01T00:00Z
@@ -188,7 +188,7 @@ def test_what_an_expression_means(expression: str, expected: str) -> None:
 )
 def test_instants_are_exact_to_the_millisecond(after: int, following: int, newest: int) -> None:
     assert cron.next_after("* * * * * *", "UTC", after) == following
-    assert cron.last_until("* * * * * *", "UTC", after) == newest
+    assert last_until("* * * * * *", "UTC", after) == newest
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Pacific/Kiritimati", "America/Los_Angeles"])
@@ -196,10 +196,10 @@ def test_instants_are_exact_to_the_millisecond(after: int, following: int, newes
 def test_the_calendar_ends_without_a_bang(expression: str, zone: str) -> None:
     for far in (10**15, 10**18, cron.LATEST * 1000, at("9999-12-31T23:59:59+00:00")):
         assert cron.next_after(expression, zone, far) is None
-        newest = cron.last_until(expression, zone, far)
+        newest = last_until(expression, zone, far)
         assert newest is not None
-        assert cron.last_until(expression, zone, newest) == newest
-    assert cron.last_until(expression, zone, -(10**15)) is None
+        assert last_until(expression, zone, newest) == newest
+    assert last_until(expression, zone, -(10**15)) is None
     assert cron.next_after(expression, zone, -(10**15)) is not None
 
 
@@ -238,14 +238,14 @@ def test_an_hour_that_repeats_is_not_jumped_over_from_months_away() -> None:
     twice = "*/30 2 26 10 *"
     assert cron.next_after(twice, "Europe/Berlin", at("2025-01-10T00:00+01:00")) == at("2025-10-26T02:00+02:00")
     assert cron.next_after(twice, "Europe/Berlin", at("2025-07-10T00:00+02:00")) == at("2025-10-26T02:00+02:00")
-    assert cron.last_until(twice, "Europe/Berlin", at("2026-07-10T00:00+02:00")) == at("2025-10-26T02:30+01:00")
-    assert cron.last_until(twice, "Europe/Berlin", at("2026-01-10T00:00+01:00")) == at("2025-10-26T02:30+01:00")
+    assert last_until(twice, "Europe/Berlin", at("2026-07-10T00:00+02:00")) == at("2025-10-26T02:30+01:00")
+    assert last_until(twice, "Europe/Berlin", at("2026-01-10T00:00+01:00")) == at("2025-10-26T02:30+01:00")
 
 
 def test_what_ran_the_first_time_is_over_when_its_hour_repeats() -> None:
     """The clock shows ten past two again: the time fixed at twenty to three was kept before."""
     moment, kept = at("2025-10-26T02:10+01:00"), at("2025-10-26T02:40+02:00")
-    assert cron.last_until("40 2 * * *", "Europe/Berlin", moment) == kept
+    assert last_until("40 2 * * *", "Europe/Berlin", moment) == kept
     assert cron.next_after("40 2 * * *", "Europe/Berlin", moment) == at("2025-10-27T02:40+01:00")
 
 
@@ -297,7 +297,7 @@ def agrees(expression: str, zone: str, ticks: tuple[Tick, ...], moment: int) -> 
     if place < len(expected):
         assert cron.next_after(expression, zone, moment) == expected[place]
     if place:
-        assert cron.last_until(expression, zone, moment) == expected[place - 1]
+        assert last_until(expression, zone, moment) == expected[place - 1]
 
 
 @given(changes, minutely, besides)
@@ -328,7 +328,7 @@ def test_a_change_is_met_from_months_away_as_from_near(
     ticks = around(change, days=3)
     expected = firings(expression, ticks)
     following = cron.next_after(expression, zone, ticks[0].at - away * DAY)
-    newest = cron.last_until(expression, zone, ticks[-1].at + away * DAY)
+    newest = last_until(expression, zone, ticks[-1].at + away * DAY)
     if expected:
         assert (following, newest) == (expected[0], expected[-1])
     else:
@@ -349,9 +349,9 @@ def test_forward_and_back_are_each_others_inverse(expression: str, zone: str, af
         assert older < newer
         assert cron.next_after(expression, zone, older) == newer
         assert cron.next_after(expression, zone, max(older, newer - less)) == newer
-        assert cron.last_until(expression, zone, newer) == newer
-        assert cron.last_until(expression, zone, newer - 1) == older
-        assert cron.last_until(expression, zone, min(newer - 1, older + less)) == older
+        assert last_until(expression, zone, newer) == newer
+        assert last_until(expression, zone, newer - 1) == older
+        assert last_until(expression, zone, min(newer - 1, older + less)) == older
     assert list(islice(cron.occurrences_back(expression, zone, found[-1]), len(found))) == found[::-1]
 
 
@@ -373,5 +373,5 @@ def test_no_expression_takes_long(expression: str, zone: str) -> None:
     """The longest walks over fifty years in some 20 ms; fifty times that is a walk of another kind."""
     began = process_time()
     cron.next_after(expression, zone, SUMMER)
-    cron.last_until(expression, zone, SUMMER)
+    last_until(expression, zone, SUMMER)
     assert process_time() - began < 1

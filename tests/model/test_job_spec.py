@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.errors import InvalidParams, NotSupported
-from semantica_daemon.model.job import JobSpec, check, spec_hash
+from semantica_daemon.model.job import JobSpec, Schedule, check, spec_hash
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -22,6 +22,19 @@ def spec(**fields: Any) -> JobSpec:
         {"subject_key": "s", "generation": 0},
         {"schedule": {"type": "AT", "scheduled_at": 5}},
         {"schedule": {"type": "AFTER", "delay_ms": 0}},
+        {"schedule": {"type": "IMMEDIATE", "wait_for_idle": False, "conditions": {}}},
+        {"schedule": {"type": "AT", "scheduled_at": 5, "delay_ms": 5, "wait_for_idle": True, "conditions": {"a": ""}}},
+        {"schedule": {"type": "AFTER", "scheduled_at": 5, "delay_ms": 5, "require_charging": True}},
+        {"schedule": {"type": "CONDITION", "wait_for_idle": True}},
+        {"schedule": {"type": "CONDITION", "require_charging": True}},
+        {"schedule": {"type": "CONDITION", "wait_for_event": "git:commit", "scheduled_at": 5, "delay_ms": 5}},
+        {"schedule": {"type": "CONDITION", "conditions": {"a": "b"}}},
+        {"schedule": {"type": "CONDITION", "wait_for_idle": True}, "stop_when_lost": True},
+        {"schedule": {"type": "AFTER", "delay_ms": 5, "require_charging": True}, "stop_when_lost": True},
+        {"subject_key": "s", "debounce_ms": 5},
+        {"subject_key": "s", "debounce_ms": 5, "max_wait_ms": 5, "supersede": "subject"},
+        {"subject_key": "s", "debounce_ms": 0, "max_wait_ms": 0},
+        {"template_id": "t"},
         {"workspace": False, "stop_when_lost": False},
         {"env_vars": {"A": "b", "_1": ""}, "leftovers": "keep"},
     ],
@@ -33,20 +46,11 @@ def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("$.debounce_ms", {"debounce_ms": 5}),
-        ("$.max_wait_ms", {"max_wait_ms": 5}),
-        ("$.stop_when_lost", {"stop_when_lost": True}),
         ("$.workspace", {"workspace": True}),
         ("$.inputs", {"inputs": ["a"]}),
         ("$.parent_job_id", {"parent_job_id": "#0"}),
         ("$.parents", {"parents": ["abcd"]}),
         ("$.concurrency_key", {"concurrency_key": "k"}),
-        ("$.template_id", {"template_id": "t"}),
-        ("$.schedule.type", {"schedule": {"type": "CONDITION"}}),
-        ("$.schedule.wait_for_idle", {"schedule": {"wait_for_idle": True}}),
-        ("$.schedule.require_charging", {"schedule": {"require_charging": True}}),
-        ("$.schedule.wait_for_event", {"schedule": {"wait_for_event": "git:commit"}}),
-        ("$.schedule.conditions", {"schedule": {"conditions": {"a": "b"}}}),
     ],
 )
 def test_what_a_later_version_brings_is_refused_by_name(path: str, fields: dict[str, Any]) -> None:
@@ -65,8 +69,22 @@ def test_what_a_later_version_brings_is_refused_by_name(path: str, fields: dict[
         ("$.schedule.delay_ms", {"schedule": {"type": "AFTER"}}),
         ("$.schedule.scheduled_at", {"schedule": {"scheduled_at": 1}}),
         ("$.schedule.delay_ms", {"schedule": {"delay_ms": 1}}),
-        ("$.schedule.delay_ms", {"schedule": {"type": "AT", "scheduled_at": 1, "delay_ms": 1}}),
-        ("$.schedule.scheduled_at", {"schedule": {"type": "AFTER", "scheduled_at": 1, "delay_ms": 1}}),
+        ("$.schedule.delay_ms", {"schedule": {"delay_ms": 0}}),
+        ("$.schedule.scheduled_at", {"schedule": {"type": "AT", "delay_ms": 1, "wait_for_idle": True}}),
+        ("$.schedule.delay_ms", {"schedule": {"type": "AFTER", "scheduled_at": 1, "wait_for_idle": True}}),
+        ("$.schedule.wait_for_idle", {"schedule": {"wait_for_idle": True}}),
+        ("$.schedule.require_charging", {"schedule": {"require_charging": True}}),
+        ("$.schedule.wait_for_event", {"schedule": {"wait_for_event": "git:commit"}}),
+        ("$.schedule.conditions", {"schedule": {"conditions": {"a": "b"}}}),
+        ("$.schedule", {"schedule": {"type": "CONDITION"}}),
+        ("$.schedule", {"schedule": {"type": "CONDITION", "scheduled_at": 5}}),
+        ("$.schedule", {"schedule": {"type": "CONDITION", "conditions": {}, "wait_for_idle": False}}),
+        ("$.debounce_ms", {"debounce_ms": 5}),
+        ("$.debounce_ms", {"debounce_ms": 5, "subject_key": "s", "supersede": "none"}),
+        ("$.max_wait_ms", {"max_wait_ms": 5, "subject_key": "s"}),
+        ("$.max_wait_ms", {"debounce_ms": 5, "max_wait_ms": 4, "subject_key": "s"}),
+        ("$.stop_when_lost", {"stop_when_lost": True}),
+        ("$.stop_when_lost", {"stop_when_lost": True, "schedule": {"type": "CONDITION", "wait_for_event": "e"}}),
     ],
 )
 def test_fields_that_do_not_go_together_are_refused_with_their_path(path: str, fields: dict[str, Any]) -> None:
@@ -112,6 +130,21 @@ def test_fields_that_do_not_go_together_are_refused_with_their_path(path: str, f
         {"env_vars": {"A": 1}},
         {"schedule": {"type": "CRON"}},
         {"schedule": {"at": 1}},
+        {"schedule": {"type": "AFTER", "delay_ms": -1}},
+        {"schedule": {"type": "AT", "scheduled_at": -1}},
+        {"schedule": {"type": "AT", "scheduled_at": 10**15 + 1}},
+        {"schedule": {"type": "CONDITION", "wait_for_event": ""}},
+        {"schedule": {"type": "CONDITION", "wait_for_event": "e" * 257}},
+        {"schedule": {"type": "CONDITION", "wait_for_event": "a\0b"}},
+        {"schedule": {"type": "CONDITION", "wait_for_idle": 1}},
+        {"schedule": {"type": "CONDITION", "conditions": {"": "v"}}},
+        {"schedule": {"type": "CONDITION", "conditions": {"k": "v" * 1025}}},
+        {"schedule": {"type": "CONDITION", "conditions": {"k": 1}}},
+        {"schedule": {"type": "CONDITION", "conditions": {str(number): "" for number in range(101)}}},
+        {"debounce_ms": -1},
+        {"max_wait_ms": -1},
+        {"stop_when_lost": 1},
+        {"template_id": ""},
         {"traceparent": "00-x"},
         {"idempotency_key": ""},
     ],
@@ -185,3 +218,13 @@ def test_every_other_field_is_in_the_hash() -> None:
     assert set(VALUES) | BETWEEN_TRIES == set(JobSpec.__struct_fields__)
     hashes = {field: spec_hash(spec(**{field: value})) for field, value in VALUES.items()}
     assert len({*hashes.values(), spec_hash(spec())}) == len(VALUES) + 1
+
+
+def test_every_field_of_its_schedule_is_in_the_hash_too() -> None:
+    fields: dict[str, Any] = {
+        "type": "AT", "scheduled_at": 1, "delay_ms": 1, "wait_for_idle": True, "require_charging": True,
+        "wait_for_event": "e", "conditions": {"a": "b"},
+    }  # fmt: skip
+    assert set(fields) == set(Schedule.__struct_fields__)
+    hashes = {spec_hash(spec(schedule={field: value})) for field, value in fields.items()}
+    assert len(hashes | {spec_hash(spec()), spec_hash(spec(schedule={"conditions": {"a": "c"}}))}) == len(fields) + 2

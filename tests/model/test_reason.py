@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.reason import Condition, Explanation, Reason, Running, Seen, Standing, explain
+from semantica_daemon.model.reason import Explanation, Reason, Seen, Standing, UnderWay, explain
+from semantica_daemon.model.view import Condition
 
 NOW = 1_000_000
 JOB = "11111111-0000-4000-8000-000000000000"
@@ -28,8 +29,8 @@ def told(state: str, seen: Seen = BUSY, **changed: Any) -> Explanation:
     return explain(standing(state, **changed), seen, NOW, lambda at: f"[{at - NOW}]")
 
 
-def run(started_at: int, job_id: str = OTHER, queue: str = "build") -> Running:
-    return Running(job_id, queue, started_at)
+def run(started_at: int, job_id: str = OTHER, queue: str = "build") -> UnderWay:
+    return UnderWay(job_id, queue, started_at)
 
 
 UNKNOWN = Seen(idle_detail="nobody can tell")
@@ -92,7 +93,7 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
     ),
     (
         {"ahead": 0, "slots": 0},
-        [Reason("slots", "0 of 0 slots of build are in use", queue="build", running=0, slots=0)],
+        [Reason("slots", "queue build has no slots", queue="build", running=0, slots=0)],
     ),
     (
         {"ahead": 1, "slots": 1, "running": (run(1),)},
@@ -106,6 +107,7 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
         {"ahead": 0, "paused": True, "resume_at": NOW + 9},
         [Reason("paused", "queue build is paused until [9]", at=NOW + 9, queue="build")],
     ),
+    ({"ahead": 0, "paused": True, "all_paused": True}, [Reason("paused", "every queue is paused")]),
     (
         {"ahead": 0, "lane_runs": OTHER, "slots": 9, "max_slots": 9, "running": (run(1),)},
         [Reason("lane", "job 22222222 of the same subject is still running", job_id=OTHER)],
@@ -211,7 +213,7 @@ def test_a_scheduled_job_starts_when_the_last_of_it_holds_if_anybody_can_know(
     assert told("SCHEDULED", seen, **changed).estimated_start_at == expected
 
 
-def simulated(job: Standing, running: list[Running], slots: int, begins: int, took: int) -> int:
+def simulated(job: Standing, running: list[UnderWay], slots: int, begins: int, took: int) -> int:
     """Every run takes as long as the last ones took; who is first in line takes the first slot that is free."""
     ends = [max(NOW, one.started_at + took) for one in running]
     heapq.heapify(ends)
@@ -230,7 +232,7 @@ runs = st.lists(st.builds(run, st.integers(NOW - 40, NOW), st.just(OTHER), st.sa
     runs, st.integers(0, 9), st.integers(1, 4), st.integers(1, 6), st.integers(1, 30), st.none() | st.integers(1, 60)
 )
 def test_the_estimated_start_is_what_a_simulation_of_the_queue_gives(
-    running: list[Running], ahead: int, slots: int, max_slots: int, took: int, paused_ms: int | None
+    running: list[UnderWay], ahead: int, slots: int, max_slots: int, took: int, paused_ms: int | None
 ) -> None:
     """Under its own limit and under that of all queues, whichever lets it wait longer."""
     paused: dict[str, Any] = {} if paused_ms is None else {"paused": True, "resume_at": NOW + paused_ms}

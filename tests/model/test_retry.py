@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from semantica_daemon.model import state
-from semantica_daemon.model.outcome import CRASHED, PAST_DEADLINE, SHUT_DOWN, Error, Outcome, timed_out
+from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Error, Outcome, timed_out
 from semantica_daemon.model.retry import MAX_BACKOFF_MS, Standing, Verdict, backoff_ms, decide
 
 GOOD = Outcome(result="{}")
@@ -62,6 +62,12 @@ TABLE: dict[str, tuple[Standing, Outcome, Verdict]] = {
     "a claim that never started of a stale job": (
         standing(stale=True), UNSTARTED, Verdict(state.SUPERSEDED, "INTERRUPTED")
     ),
+    "what it needs was lost": (ONCE, LOST, Verdict(state.SCHEDULED, "INTERRUPTED")),
+    "what it needs was lost in the last attempt": (LAST, LOST, Verdict(state.SCHEDULED, "INTERRUPTED")),
+    "what it needs was lost, whatever on_interrupt says": (
+        standing(on_interrupt="requeue"), LOST, Verdict(state.SCHEDULED, "INTERRUPTED")
+    ),
+    "what a stale job needs was lost": (standing(stale=True), LOST, Verdict(state.SUPERSEDED, "INTERRUPTED")),
     "its own failure is not put back": (standing(on_interrupt="requeue"), TRANSIENT, AGAIN),
 }  # fmt: skip
 
@@ -72,7 +78,7 @@ def test_the_verdict(case: str) -> None:
     assert decide(given, outcome, 0) == expected
 
 
-@pytest.mark.parametrize("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED])
+@pytest.mark.parametrize("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED, LOST])
 @pytest.mark.parametrize("stop", [state.CANCELLED, state.SUPERSEDED])
 @pytest.mark.parametrize("on_interrupt", ["fail", "requeue"])
 def test_an_accepted_stop_wins_over_whatever_the_run_says(outcome: Outcome, stop: str, on_interrupt: str) -> None:

@@ -1,4 +1,5 @@
-"""A store with a long past: thousands of finished jobs in the very lanes, queues and tags that tests ask for."""
+"""A store with a long past: thousands of finished jobs in the very lanes, queues, tags and schedules that tests ask
+for, which once waited for the same events."""
 
 from tests.builders import NOW, Store
 
@@ -8,13 +9,30 @@ WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n
 INSERT INTO jobs (
   id, queue, job_type, subject_key, generation, state, created_at, updated_at, started_at, finished_at, payload,
   execution_mode, max_attempts, deadline, scheduled_at, expires_at, user_tag, chain_group_id, superseded_by, run_id,
-  queued_at, position, event_count
+  queued_at, position, event_count, wait_for_idle, require_charging, stop_when_lost, wait_for_event, event_met_at,
+  unmet, template_id, schedule_id, awaits_turn
 )
 SELECT printf('%08x-0000-4000-8000-000000000000', n), 'default', 'semantica.noop', 's', n,
   CASE n % 3 WHEN 0 THEN 'DONE' WHEN 1 THEN 'FAILED' ELSE 'SUPERSEDED' END, :now - n, :now, :now, :now, '{}',
-  'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), :now - n, n * 100, 2
+  'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), :now - n, n * 100, 2,
+  n % 2, n / 2 % 2, 1, 'e', CASE n % 3 WHEN 2 THEN NULL ELSE :now END,
+  (n % 3 = 2) * 2, 'template', 'schedule', n % 3 = 2
 FROM number
 """
+FILL_CONDITIONS = """
+INSERT INTO job_conditions (job_id, key, value, met_at, waiting)
+SELECT id, 'e', 'v', event_met_at, 0 FROM jobs
+"""
+FILL_SCHEDULE = (
+    """
+INSERT INTO templates (template_id, name, spec, created_at, updated_at)
+VALUES ('template', 'a template', '{"job_type": "semantica.noop"}', :now, :now)
+""",
+    """
+INSERT INTO schedules (schedule_id, name, template_id, cron_expression, next_trigger_at, created_at, updated_at)
+VALUES ('schedule', 'a schedule', 'template', '* * * * *', :now + 60000, :now, :now)
+""",
+)
 FILL_RUNS = """
 INSERT INTO job_runs (run_id, job_id, attempt, status, params_snapshot, started_at, finished_at)
 SELECT run_id, id, 1, 'DONE', '{}', :now, :now FROM jobs
@@ -39,7 +57,7 @@ def fill(store: Store, count: int = FINISHED) -> None:
     """ANALYZE is never run: the plans must not depend on statistics."""
     values = {"count": count, "now": NOW}
     store.connection.execute("BEGIN")
-    for statement in (FILL, FILL_RUNS, FILL_EVENTS, FILL_LANE, FILL_KEYS):
+    for statement in (FILL, FILL_RUNS, FILL_EVENTS, FILL_LANE, FILL_KEYS, FILL_CONDITIONS, *FILL_SCHEDULE):
         store.connection.execute(statement, values)
     store.connection.execute("COMMIT")
     store.database._load()

@@ -3,6 +3,9 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
+
+import msgspec
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
@@ -21,6 +24,8 @@ def check(store: Store, counted: bool = True) -> None:
     check_states(store)
     check_lanes(store)
     check_runs(store)
+    check_waiting(store)
+    check_turns(store)
     if counted:
         check_counts(store)
 
@@ -93,6 +98,26 @@ def check_runs(store: Store) -> None:
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(one)), "runs overlap"
 
 
+def check_waiting(store: Store) -> None:
+    """`unmet` is what has still to happen once; only of those that wait for it is a condition looked up."""
+    left = Counter(row["job_id"] for row in store.rows("SELECT job_id FROM job_conditions WHERE met_at IS NULL"))
+    looked_up = Counter(row["job_id"] for row in store.rows("SELECT job_id FROM job_conditions WHERE waiting = 1"))
+    for job in store.rows("SELECT * FROM jobs"):
+        event = job["wait_for_event"] is not None and job["event_met_at"] is None
+        unmet = event + left[job["id"]] + job["awaits_turn"]
+        assert job["unmet"] == (unmet if job["state"] == SCHEDULED else job["unmet"])
+        assert job["state"] in (SCHEDULED, *TERMINAL) or unmet == job["unmet"] == 0
+        assert looked_up[job["id"]] == (left[job["id"]] if job["state"] == SCHEDULED else 0)
+
+
+def check_turns(store: Store) -> None:
+    """Whoever waits for its turn waits for somebody: an earlier job of its schedule that has it."""
+    live = store.rows("SELECT rowid, schedule_id, awaits_turn FROM jobs WHERE finished_at IS NULL ORDER BY rowid")
+    for schedule_id in {job["schedule_id"] for job in live if job["awaits_turn"]}:
+        of_it = [job["awaits_turn"] for job in live if job["schedule_id"] == schedule_id]
+        assert of_it[0] == 0, "nobody would pass the turn on"
+
+
 def check_counts(store: Store) -> None:
     """The maintained counts are what counting would give, on disk and in memory."""
     kept = {row.pop("queue"): row for row in store.rows("SELECT * FROM queue_counts")}
@@ -111,22 +136,44 @@ def recount(store: Store) -> dict[str, dict[str, int]]:
     for job in store.rows("SELECT id, queue, state FROM jobs"):
         queue_of[job["id"]] = job["queue"]
         counted.setdefault(job["queue"], dict.fromkeys(COLUMNS, 0))[COLUMN_OF[job["state"]]] += 1
-    for run in store.rows("SELECT * FROM job_runs"):
-        counts = counted[queue_of[run["job_id"]]]
-        counts["runs"] += 1
-        if run["finished_at"] is not None and "E_ENGINE_CRASH" not in (run["error"] or ""):
-            counts["ended_runs"] += 1
-            counts["run_ms"] += run["finished_at"] - run["started_at"]
+    for run in store.rows("SELECT job_id FROM job_runs"):
+        counted[queue_of[run["job_id"]]]["runs"] += 1
+    for job_id, ms in ends_of_runs(store):
+        counts = counted[queue_of[job_id]]
+        difference = ms - counts["recent_run_ms"]
+        counts["recent_run_ms"] += round(difference / 5) if counts["ended_runs"] else difference
+        counts["ended_runs"] += 1
+        counts["run_ms"] += ms
     for job_id, ms in waits(store):
         counted[queue_of[job_id]]["wait_ms"] += ms
     return counted
 
 
+def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
+    """How long each run took, as they ended; of those that a crash has ended nobody knows."""
+    by_id = {run["run_id"]: run for run in store.rows("SELECT * FROM job_runs WHERE finished_at IS NOT NULL")}
+    for _, about in changes(store):
+        run = by_id.get(about.get("run_id")) if about["to"] != RUNNING else None
+        if run is not None and "E_ENGINE_CRASH" not in (run["error"] or ""):
+            yield run["job_id"], max(0, run["finished_at"] - run["started_at"])
+
+
 def waits(store: Store) -> Iterator[tuple[str, int]]:
-    """How long each claimed job had been QUEUED: every run follows one arrival in its queue, in order."""
+    """How long each claimed job had been QUEUED: every run follows one arrival in its queue, in order. An arrival that
+    was taken back (`withdraw`) has no run."""
     queued_at: dict[str, list[int]] = {}
-    for event in store.events():
-        if event["event_type"] in ("job.queued", "job.requeued"):
-            queued_at.setdefault(event["job_id"], []).append(event["timestamp_at"])
+    for job_id, about in changes(store):
+        if about["to"] == QUEUED:
+            queued_at.setdefault(job_id, []).append(about["at"])
+        elif about["to"] == SCHEDULED and "run_id" not in about and job_id in queued_at:
+            queued_at[job_id].pop()
     for run in store.rows("SELECT job_id, started_at FROM job_runs ORDER BY rowid"):
-        yield run["job_id"], run["started_at"] - queued_at[run["job_id"]].pop(0)
+        yield run["job_id"], max(0, run["started_at"] - queued_at[run["job_id"]].pop(0))
+
+
+def changes(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each change of a job's state, by the stream: what was told of it, `to` which state, and when."""
+    for event in store.events():
+        to = STATE_AFTER.get(event["event_type"])
+        if to is not None:
+            yield event["job_id"], {**msgspec.json.decode(event["payload"]), "to": to, "at": event["timestamp_at"]}

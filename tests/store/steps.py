@@ -4,18 +4,23 @@ from typing import Any
 
 from semantica_daemon.model import state
 from semantica_daemon.model.job import Ack
+from semantica_daemon.model.machine import Needs
 from semantica_daemon.model.outcome import Error, Outcome
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.cancel import Cancel, Cancelled, cancel
+from semantica_daemon.store.writes.emit import Emit, Latched, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
-from semantica_daemon.store.writes.promote import Promote, promote
-from tests.builders import Store, admitted
+from semantica_daemon.store.writes.promote import Due, Promote, promote
+from tests.builders import INTAKE, Store, admitted
 
 GOOD = Outcome(result='{"n":1}')
 BAD = Outcome(error=Error("E_HANDLER", "transient", "it broke", {"line": 3}))
 HOPELESS = Outcome(error=Error("E_HANDLER", "permanent", "it never works"))
 LATER: dict[str, Any] = {"type": "AFTER", "delay_ms": 5000}
+WHEN_IDLE: dict[str, Any] = {"type": "CONDITION", "wait_for_idle": True}
+ON_MAINS: dict[str, Any] = {"type": "CONDITION", "require_charging": True}
+ON_BOTH: dict[str, Any] = {"type": "CONDITION", "wait_for_idle": True, "require_charging": True}
 COMMAND: dict[str, Any] = {"execution_mode": "SUBPROCESS", "payload": {"argv": ["true"]}}
 
 
@@ -54,8 +59,29 @@ def stop(store: Store, *job_ids: str, **selection: str) -> Cancelled:
 def tick(store: Store, ms: int = 0, most: int = 200) -> int | None:
     """Time passes, and the due timer looks: the next instant at which something is due."""
     store.now += ms
-    due: int | None = store.run(promote, Promote(most))
-    return due
+    return due(store, most).at
+
+
+def due(store: Store, most: int = 200) -> Due:
+    found: Due = store.run(promote, Promote(INTAKE.admit, most))
+    return found
+
+
+def needs(store: Store) -> Needs:
+    """Who waits for the machine, as the due timer tells it."""
+    return due(store).needs
+
+
+def emitted(store: Store, key: str, value: str | None = None) -> list[str]:
+    """The jobs that the event has matched, part by part."""
+    matched: list[str] = []
+    said = Emit(key, value)
+    while True:
+        latched: Latched = store.run(emit, said)
+        matched += latched.matched
+        if not latched.more:
+            return matched
+        said = Emit(key, value, latched.newest)
 
 
 def states(store: Store, *job_ids: str) -> list[str]:

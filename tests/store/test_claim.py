@@ -7,12 +7,29 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.writes import claim as verb
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.queues import Configure, Pause, Resume, configure, pause, resume
 from tests.builders import NOW, Store, admitted
 from tests.store import invariants
-from tests.store.steps import BAD, GOOD, begin, claimed_ids, claims, end, put, runs, states, stop, tick, told
+from tests.store.steps import (
+    BAD,
+    GOOD,
+    ON_BOTH,
+    ON_MAINS,
+    WHEN_IDLE,
+    begin,
+    claimed_ids,
+    claims,
+    end,
+    put,
+    runs,
+    states,
+    stop,
+    tick,
+    told,
+)
 
 
 def test_a_claim_is_running_with_its_run_and_its_event(store: Store) -> None:
@@ -182,3 +199,64 @@ def test_the_same_rows_give_the_same_order(tmp_path: Path) -> None:
         orders.append(claimed_ids(store))
         store.close()
     assert orders[0] == orders[1]
+
+
+@pytest.mark.parametrize(
+    ("need", "lost"),
+    [
+        (WHEN_IDLE, {"charging": True}),
+        (ON_MAINS, {"idle": True}),
+        (ON_BOTH, {"idle": True}),
+        (ON_BOTH, {"charging": True}),
+    ],
+)
+def test_idle_and_power_are_looked_at_again_by_the_claim_and_who_is_behind_goes_first(
+    store: Store, need: dict[str, Any], lost: dict[str, bool]
+) -> None:
+    needy = put(store, schedule=need, priority=100).job_id
+    store.machine(idle=True, charging=True)
+    tick(store)
+    plain = put(store, priority=-100).job_id
+    assert states(store, needy) == ["QUEUED"]
+    store.machine(**lost)
+    assert claimed_ids(store) == [plain]
+    assert states(store, needy) == ["SCHEDULED"]
+    assert store.committed is not None
+    assert store.committed.due == NOW, "it waits for the machine again"
+    store.machine(idle=True, charging=True)
+    tick(store)
+    assert claimed_ids(store) == [needy]
+
+
+def test_a_need_that_is_met_is_claimed(store: Store) -> None:
+    store.machine(idle=True, charging=True)
+    jobs = [put(store, schedule=need).job_id for need in (WHEN_IDLE, ON_BOTH)]
+    tick(store)
+    assert sorted(claimed_ids(store)) == sorted(jobs)
+
+
+def test_a_crowd_whose_need_is_lost_holds_nobody_up_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim takes a part of them out of the way; the timer it wakes by that claims again."""
+    monkeypatch.setattr(verb, "MOST_UNFIT", 3)
+    store.machine(idle=True)
+    crowd = [put(store, schedule=WHEN_IDLE, priority=5).job_id for _ in range(7)]
+    tick(store)
+    plain = put(store).job_id
+    store.machine()
+    left = []
+    while claimed_ids(store) != [plain]:
+        assert store.committed is not None
+        assert store.committed.due == store.now
+        left.append(states(store, *crowd).count("QUEUED"))
+    assert left == [4, 1]
+    assert set(states(store, *crowd)) == {"SCHEDULED"}
+
+
+def test_one_that_is_too_late_is_skipped_rather_than_sent_back_to_wait(store: Store) -> None:
+    store.machine(idle=True)
+    late = put(store, schedule=WHEN_IDLE, deadline=NOW + 10).job_id
+    tick(store)
+    store.machine()
+    store.now += 10
+    assert claimed_ids(store) == []
+    assert states(store, late) == ["SKIPPED_DEADLINE"]

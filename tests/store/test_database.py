@@ -12,6 +12,7 @@ import pytest
 
 from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, QueueFull, Refusal, StorageFull
 from semantica_daemon.store.database import Command, Committed, Database, connect
+from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.enqueue import enqueue
@@ -244,6 +245,8 @@ def test_closing_leaves_no_log_behind(tmp_path: Path) -> None:
 
 
 def test_the_epoch_is_the_database_s_own(store: Store, tmp_path: Path) -> None:
-    other = Store(tmp_path / "other.db")
-    assert store.database.epoch != other.database.epoch
-    other.close()
+    """One that was made anew, not copied as the others of these tests are."""
+    connection = connect(tmp_path / "other.db")
+    migrate(connection, NOW)
+    assert store.database.epoch != Database(connection, store.limits, Random(0)).epoch
+    connection.close()

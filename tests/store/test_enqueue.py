@@ -29,10 +29,35 @@ def test_every_field_of_a_spec_reaches_its_column(store: Store) -> None:
         "backoff_base_ms": 50, "timeout_ms": 60, "deadline": NOW + 1000, "ttl_ms": 70, "grace_ms": 80,
         "on_interrupt": "requeue", "chain_group_id": "g", "user_tag": "u", "trace_id": "t", "idempotency_key": "k",
     }  # fmt: skip
-    job = store.job(put(store, **fields).job_id)
-    assert {name: job[name] for name in fields} == fields
-    assert (job["expires_at"], job["job_type"]) == (NOW + 70, "semantica.noop")
+    fields |= {"debounce_ms": 5, "max_wait_ms": 90, "stop_when_lost": True}
+    schedule: dict[str, Any] = {"wait_for_idle": True, "require_charging": True, "wait_for_event": "e"}
+    times: dict[str, Any] = {"type": "AFTER", "delay_ms": 20, "scheduled_at": NOW + 10, "conditions": {"a": "1"}}
+    job = store.job(put(store, **fields, schedule={**schedule, **times}).job_id)
+    assert {name: job[name] for name in fields | schedule} == fields | schedule
+    assert (job["schedule_type"], job["schedule_delay_ms"], job["scheduled_at"]) == ("AFTER", 20, NOW + 20)
+    assert (job["unmet"], job["is_delay"], job["postponed_since"], job["event_met_at"]) == (2, 1, NOW, None)
+    assert store.rows("SELECT * FROM job_conditions") == [
+        {"job_id": job["id"], "key": "a", "value": "1", "met_at": None, "waiting": 1}
+    ]
+    assert (job["expires_at"], job["job_type"]) == (None, "semantica.noop")
     assert job["spec_hash"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "due"),
+    [
+        ({"type": "CONDITION", "wait_for_idle": True}, NOW),
+        ({"type": "AFTER", "delay_ms": 5, "require_charging": True}, NOW + 5),
+        ({"type": "CONDITION", "wait_for_event": "e"}, None),
+        ({"type": "AFTER", "delay_ms": 5, "conditions": {"a": "1"}}, None),
+    ],
+)
+def test_the_timer_is_woken_for_a_job_that_waits_when_there_is_something_to_look_at(
+    store: Store, schedule: dict[str, Any], due: int | None
+) -> None:
+    assert put(store, schedule=schedule).state == "SCHEDULED"
+    assert store.committed is not None
+    assert store.committed.due == due
 
 
 def test_the_trace_of_a_job_is_on_its_events(store: Store) -> None:
@@ -73,6 +98,10 @@ def test_the_timer_is_woken_for_the_first_of_ttl_and_deadline(store: Store) -> N
     put(store, ttl_ms=50, deadline=NOW + 40)
     assert store.committed is not None
     assert store.committed.due == NOW + 40
+
+
+def test_a_ttl_counts_from_the_queue_on(store: Store) -> None:
+    assert store.job(put(store, ttl_ms=70).job_id)["expires_at"] == NOW + 70
 
 
 def test_positions_count_up_by_a_hundred(store: Store) -> None:

@@ -9,7 +9,21 @@ from semantica_daemon.model.outcome import CRASHED, PAST_DEADLINE, SHUT_DOWN, Ou
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from tests.builders import NOW, Store
-from tests.store.steps import BAD, GOOD, HOPELESS, begin, claimed_ids, claims, end, put, runs, states, stop, tick, told
+from tests.store.steps import (
+    BAD,
+    GOOD,
+    HOPELESS,
+    begin,
+    claimed_ids,
+    claims,
+    end,
+    put,
+    runs,
+    states,
+    stop,
+    tick,
+    told,
+)
 
 
 def everything(store: Store) -> list[Any]:
@@ -208,3 +222,22 @@ def test_a_cancelled_retry_does_not_come_back(store: Store) -> None:
     tick(store, 3_600_000)
     assert claimed_ids(store) == []
     assert states(store, claimed.run.job_id) == ["CANCELLED"]
+
+
+def test_how_long_runs_take_of_late_follows_the_last_ones(store: Store) -> None:
+    expected = []
+    for took in (1000, 1000, 2000, 0, 500):
+        claimed = begin(store)
+        store.now += took
+        end(store, claimed)
+        expected.append(store.rows("SELECT recent_run_ms FROM queue_counts")[0]["recent_run_ms"])
+    assert expected == [1000, 1000, 1200, 960, 868]
+
+
+def test_a_run_took_as_long_as_its_own_clock_says_whatever_the_wall_clock_did_meanwhile(forged: Store) -> None:
+    claimed = begin(forged)
+    forged.now += 82_800_000
+    end(forged, claimed, Outcome(took_ms=12_000))
+    assert msgspec.json.decode(forged.events()[-1]["payload"])["duration_ms"] == 12_000
+    (counts,) = forged.rows("SELECT run_ms, recent_run_ms, ended_runs FROM queue_counts")
+    assert counts == {"run_ms": 12_000, "recent_run_ms": 12_000, "ended_runs": 1}

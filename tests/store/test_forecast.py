@@ -9,6 +9,7 @@ from semantica_daemon.model.job import Forecast
 from semantica_daemon.store.writes.enqueue import forecast
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import begin, put
+from tests.store.timetable import template
 
 
 def plan(store: Store, **spec: Any) -> Forecast:
@@ -19,7 +20,7 @@ def plan(store: Store, **spec: Any) -> Forecast:
 
 
 def _everything(store: Store) -> list[Any]:
-    tables = ("jobs", "job_events", "lanes", "idempotency", "queue_counts")
+    tables = ("jobs", "job_conditions", "job_events", "lanes", "idempotency", "queue_counts")
     return [store.rows(f"SELECT * FROM {table}") for table in tables]
 
 
@@ -72,11 +73,16 @@ SPECS: list[dict[str, Any]] = [
     {"subject_key": "s", "supersede": "subject"},
     {"subject_key": "s", "supersede": "none"},
     {"subject_key": "s", "schedule": {"type": "AT", "scheduled_at": NOW - 1}},
+    {"subject_key": "s", "schedule": {"type": "AFTER", "delay_ms": 5, "wait_for_event": "e"}},
+    {"subject_key": "s", "schedule": {"type": "CONDITION", "wait_for_idle": True, "conditions": {"a": "1"}}},
+    {"subject_key": "s", "debounce_ms": 5, "max_wait_ms": 5},
+    {"subject_key": "s", "template_id": "t"},
 ]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_the_enqueue_does_what_the_plan_said(store: Store, spec: dict[str, Any]) -> None:
+    template(store, schedule={"type": "AFTER", "delay_ms": 5})
     begin(store, subject_key="s")
     put(store, subject_key="s")
     put(store, "semantica.echo", subject_key="s")

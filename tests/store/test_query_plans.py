@@ -1,21 +1,18 @@
-"""Every statement of the store compiles and none walks history: plans pinned, work counted, on a table full of it."""
+"""Every statement of the store compiles and none walks history: plans pinned on a table full of it."""
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from semantica_daemon import store as package
 from semantica_daemon.store.reads import Listing, _statement
-from semantica_daemon.store.writes.finish import Finish, finish
-from tests.builders import NOW, Store, plan_of
+from semantica_daemon.store.writes import clock
+from tests.builders import Store, plan_of
 from tests.store.history import fill
-from tests.store.steps import GOOD, begin, claims, end, put, stop, tick
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE TABLE)\b")
 
@@ -58,7 +55,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "transition.INSERT", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
+    assert {"claim.POP", "arrival.INSERT", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
 
 
 @pytest.mark.parametrize("name", SQL)
@@ -77,7 +74,21 @@ PINNED: dict[str, tuple[str, ...]] = {
     "promote.DUE": ("idx_jobs_due",),
     "promote.EXPIRED": ("idx_jobs_expires",),
     "promote.PAST_DEADLINE": ("idx_jobs_deadline",),
-    "promote.NEXT_DUE": ("idx_jobs_due", "idx_jobs_expires", "idx_jobs_deadline"),
+    "promote.NEXT_OF_NEED": ("idx_jobs_due",),
+    "promote.NEXT_DUE": ("idx_jobs_expires", "idx_jobs_deadline"),
+    "needs.NEEDS": ("idx_jobs_due", "idx_jobs_needy", "idx_jobs_running"),
+    "emit.NEWEST": (),
+    "emit.BY_KEY": ("idx_jobs_event",),
+    "emit.WAITING": ("idx_job_conditions_waiting", BY_KEY),
+    "lost.NEEDY": ("idx_jobs_needy",),
+    "lost.RUNNING": ("idx_jobs_running",),
+    "fire.OTHERS": ("idx_jobs_schedule_live",),
+    "turns.HAS_LIVE": ("idx_jobs_schedule_live",),
+    "turns.NEXT_TURN": ("idx_jobs_schedule_live",),
+    "standing.HIGHER": ("idx_jobs_pop",),
+    "standing.BEFORE": ("idx_jobs_pop",),
+    "standing.RUNNING": ("idx_jobs_running",),
+    "standing.EARLIER": ("idx_jobs_schedule_live",),
     "recover.ORPHANS": ("idx_jobs_running",),
     "reads.ORPHANS": ("idx_jobs_running",),
     "database.LAST_POSITION": ("idx_jobs_pop",),
@@ -99,6 +110,50 @@ def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name
     )
 
 
+# The whole plan of what is asked at every turn: how far into its index each of them reaches.
+WHOLE = {
+    "promote.DUE": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=? AND <expr><?)"],
+    "promote.NEXT_OF_NEED": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"],
+    "needs.NEEDS": [
+        *["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"] * 3,
+        *["jobs USING INDEX idx_jobs_needy (wait_for_idle=? AND require_charging=?)"] * 3,
+    ],
+    "emit.NEWEST": ["jobs"],
+    "emit.BY_KEY": [
+        "jobs USING INTEGER PRIMARY KEY (rowid=?)",
+        "jobs USING INDEX idx_jobs_event (wait_for_event=? AND rowid<?)",
+    ],
+    "emit.WAITING": [
+        "job_conditions USING INDEX idx_job_conditions_waiting (key=? AND value=?)",
+        "jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (id=?)",
+    ],
+    "turns.HAS_LIVE": ["jobs USING INDEX idx_jobs_schedule_live (schedule_id=?)"],
+    "turns.NEXT_TURN": [
+        "jobs USING INTEGER PRIMARY KEY (rowid=?)",
+        "jobs USING INDEX idx_jobs_schedule_live (schedule_id=? AND awaits_turn=?)",
+        "other USING INDEX idx_jobs_schedule_live (schedule_id=? AND awaits_turn=?)",
+    ],
+    "lost.NEEDY": ["jobs USING INDEX idx_jobs_needy (wait_for_idle=? AND require_charging=?)"],
+    "fire.NEWEST_DUE": ["schedules USING INDEX idx_schedules_next (next_trigger_at>? AND next_trigger_at<?)"],
+    "fire.OLDEST_DUE": ["schedules USING INDEX idx_schedules_next (next_trigger_at>? AND next_trigger_at<?)"],
+    "transition.CLOSE_CONDITIONS": ["job_conditions USING INDEX sqlite_autoindex_job_conditions_1 (job_id=?)"],
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_makes_jobs_wait_is_searched_and_nothing_else(old: Store, name: str) -> None:
+    plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
+    assert re.findall(r"^SEARCH (.*)", plan, re.MULTILINE) == WHOLE[name], plan
+    assert "TEMP B-TREE" not in plan, plan
+
+
+@pytest.mark.parametrize("what", clock.SHIFT)
+def test_a_clock_that_was_set_moves_what_waits_and_looks_at_nothing_that_is_over(old: Store, what: str) -> None:
+    plan = plan_of(old.connection, clock.SHIFT[what], {"step": 1})
+    if "UPDATE jobs" in clock.SHIFT[what]:
+        assert plan == "SEARCH jobs USING INDEX idx_jobs_state_queue (state=?)"
+
+
 RUNS = {
     "reads.LOGGED_RUN": "idx_job_runs_job (job_id=?)",
     "reads.ORPHANS": "sqlite_autoindex_job_runs_1 (run_id=?)",
@@ -115,7 +170,7 @@ def test_runs_are_found_by_their_job_or_their_id(old: Store, name: str) -> None:
     assert "SCAN job_runs" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["claim.POP", "promote.DUE", "promote.EXPIRED", "reads.EVENTS", "reads.EVENTS_OF_JOB"])
+@pytest.mark.parametrize("name", ["claim.POP", "promote.EXPIRED", "reads.EVENTS", "reads.EVENTS_OF_JOB"])
 def test_what_is_read_in_order_is_not_sorted(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert "TEMP B-TREE" not in plan, plan
@@ -167,47 +222,3 @@ def test_a_listing_uses_the_index_of_its_filter(
     else:
         assert f"SEARCH jobs USING INDEX {index} (" in plan, plan
     assert ("TEMP B-TREE" in plan) == in_order_of_its_own, plan
-
-
-def work(store: Store, act: Callable[[], object]) -> int:
-    """How many steps SQLite's machine takes; it knows nothing of time or of other processes."""
-    steps = 0
-
-    def count() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    store.connection.set_progress_handler(count, 1)
-    act()
-    store.connection.set_progress_handler(None, 0)
-    return steps
-
-
-def measured(store: Store) -> dict[str, int]:
-    """The verbs of a job's way, in the lane, queue, tag and group that all the history belongs to."""
-    about: dict[str, Any] = {"subject_key": "s", "user_tag": "tag", "chain_group_id": "group"}
-    steps = {}
-    steps["enqueue"] = work(store, lambda: put(store, **about))
-    steps["supersede"] = work(store, lambda: put(store, **about))
-    steps["supersede subject"] = work(store, lambda: put(store, **about, supersede="subject", idempotency_key="k"))
-    steps["existing"] = work(store, lambda: put(store, **about, supersede="subject", idempotency_key="k"))
-    found = []
-    steps["claim"] = work(store, lambda: found.extend(claims(store)))
-    steps["finish"] = work(store, lambda: store.run(finish, Finish(found[0].run, GOOD), claiming=True))
-    put(store, **about, schedule={"type": "AFTER", "delay_ms": 10}, ttl_ms=50, deadline=NOW + 100_000)
-    steps["promote"] = work(store, lambda: tick(store, 10))
-    steps["expire"] = work(store, lambda: tick(store, 50))
-    for field, value in (("user_tag", "tag"), ("chain_group_id", "group"), ("subject_key", "s"), ("queue", "default")):
-        put(store, **about)
-        steps[f"cancel by {field}"] = work(store, partial(stop, store, field=field, value=value))
-    return steps
-
-
-def test_a_job_costs_the_same_on_an_empty_table_and_after_twenty_thousand(tmp_path: Path, old: Store) -> None:
-    empty = Store(tmp_path / "empty.db")
-    end(empty, begin(empty, subject_key="s"))
-    expected = measured(empty)
-    empty.close()
-    found = measured(old)
-    assert {name: steps for name, steps in found.items() if steps > expected[name] * 1.05 + 10} == {}

@@ -9,13 +9,14 @@ import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.event import Filter
-from semantica_daemon.model.view import JobView, Progress
+from semantica_daemon.model.view import Condition, JobView, Progress
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import Listing
 from semantica_daemon.store.writes.report import Progress as Said
 from semantica_daemon.store.writes.report import Report, report
 from tests.builders import NOW, Store
-from tests.store.steps import BAD, GOOD, LATER, begin, claims, end, make, put, tick
+from tests.store.steps import BAD, GOOD, LATER, begin, claims, emitted, end, make, put, tick
+from tests.store.timetable import made, schedule, template
 
 
 @pytest.fixture
@@ -39,6 +40,33 @@ async def test_a_job_is_shown_with_its_runs_oldest_first(store: Store, db: aiosq
     assert [(run.attempt, run.status) for run in job.runs] == [(1, "FAILED"), (2, "DONE")]
     assert job.runs[0].error["code"] == "E_HANDLER"
     assert (job.runs[0].params_snapshot, job.runs[1].error) == ({"a": 1}, None)
+
+
+async def test_a_waiting_job_is_shown_with_what_it_waits_for_and_what_has_come(
+    store: Store, db: aiosqlite.Connection
+) -> None:
+    waits = {"type": "CONDITION", "wait_for_event": "e", "wait_for_idle": True, "conditions": {"a": "1", "b": "2"}}
+    ack = put(store, subject_key="s", debounce_ms=5, max_wait_ms=9, stop_when_lost=True, schedule=waits)
+    store.now += 5
+    emitted(store, "e"), emitted(store, "b", "2")
+    job = await reads.job(db, ack.job_id)
+    assert job.conditions == [Condition("a", "1", None), Condition("b", "2", NOW + 5)]
+    assert (job.wait_for_event, job.event_met_at, job.wait_for_idle, job.require_charging) == (
+        "e", NOW + 5, True, False,
+    )  # fmt: skip
+    assert (job.debounce_ms, job.max_wait_ms, job.stop_when_lost) == (5, 9, True)
+    assert (job.template_id, job.schedule_id, job.schedule_type) == (None, None, "CONDITION")
+    (listed_job,), _ = await reads.jobs(db, Listing({}, True, 10, None))
+    assert (listed_job.event_met_at, listed_job.stop_when_lost) == (NOW + 5, True)
+
+
+async def test_a_job_of_a_schedule_names_it_and_its_template(store: Store, db: aiosqlite.Connection) -> None:
+    kept_template, kept_schedule = template(store), schedule(store)
+    tick(store, 60_000)
+    (row,) = made(store)
+    job = await reads.job(db, row["id"])
+    assert (job.template_id, job.schedule_id) == (kept_template.template_id, kept_schedule.schedule_id)
+    assert job.conditions == []
 
 
 async def test_a_failed_job_shows_its_error_and_a_job_without_a_lane_no_generation(

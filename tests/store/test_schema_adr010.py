@@ -49,7 +49,10 @@ def test_a_column_of_jobs_is_as_written(adr: sqlite3.Connection, whole: sqlite3.
 
 
 def test_job_conditions_is_as_written(adr: sqlite3.Connection, whole: sqlite3.Connection) -> None:
-    assert columns(whole, "job_conditions") == columns(adr, "job_conditions")
+    found = columns(whole, "job_conditions")
+    assert {name: found[name] for name in columns(adr, "job_conditions")} == columns(adr, "job_conditions")
+    for name, definition in definitions(adr, "job_conditions").items():
+        assert definitions(whole, "job_conditions")[name] == definition
     pragma = "PRAGMA foreign_key_list(job_conditions)"
     assert whole.execute(pragma).fetchall() == adr.execute(pragma).fetchall()
 
@@ -87,10 +90,12 @@ def test_the_pop_index_gained_the_position_and_lost_the_history(whole: sqlite3.C
     assert "WHERE state = 'QUEUED' AND execution_mode IS NOT NULL" in " ".join(sql.split())
 
 
-def test_what_came_after_the_adr_only_adds(adr: sqlite3.Connection, whole: sqlite3.Connection) -> None:
+@pytest.mark.parametrize("table", ["jobs", "job_conditions"])
+def test_what_came_after_the_adr_only_adds(adr: sqlite3.Connection, whole: sqlite3.Connection, table: str) -> None:
     """A row written by a daemon of phase 4 is still a row: every new column is nullable or has a default."""
-    added = columns(whole, "jobs").keys() - columns(adr, "jobs").keys()
-    found = [columns(whole, "jobs")[name] for name in added]
+    added = columns(whole, table).keys() - columns(adr, table).keys()
+    found = [columns(whole, table)[name] for name in added]
+    assert added
     assert [name for name, _, not_null, default, _ in found if not_null and default is None] == []
 
 

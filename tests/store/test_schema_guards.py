@@ -7,6 +7,7 @@ import pytest
 from semantica_daemon.model.state import RUNNING, STATES, TERMINAL
 from tests.builders import Store
 from tests.store.steps import begin, end, make, put
+from tests.store.timetable import schedule, template
 
 REFUSED = sqlite3.IntegrityError
 
@@ -140,3 +141,55 @@ def test_counts_of_live_jobs_never_go_below_zero(store: Store, column: str) -> N
 def test_a_job_of_a_state_nobody_may_write_cannot_be_made_running_by_hand(store: Store) -> None:
     with pytest.raises(REFUSED):
         change(store, "jobs", make(store, "DONE").job_id, f"state = '{RUNNING}'")
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["unmet = -1", "is_delay = 2", "stop_when_lost = 2", "awaits_turn = 2"],
+)
+def test_what_a_job_waits_for_is_well_formed(store: Store, assignment: str) -> None:
+    with pytest.raises(REFUSED):
+        change(store, "jobs", put(store).job_id, assignment)
+
+
+@pytest.mark.parametrize("assignment", ["waiting = 2", "waiting = NULL", "met_at = 5"])
+def test_a_condition_that_is_met_is_not_waited_for(store: Store, assignment: str) -> None:
+    put(store, schedule={"type": "CONDITION", "conditions": {"a": "1"}})
+    with pytest.raises(REFUSED):
+        store.connection.execute(f"UPDATE job_conditions SET {assignment}")
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "misfire = 'never'",
+        "overlap = 'twice'",
+        "enabled = 2",
+        "enabled = 0",
+        "template_id = 'nobody'",
+        "param_overrides = '{'",
+        "name = NULL",
+    ],
+)
+def test_a_schedule_is_well_formed(store: Store, assignment: str) -> None:
+    """One that is disabled has no next time, and every one a template."""
+    template(store)
+    schedule(store)
+    with pytest.raises(REFUSED):
+        store.connection.execute(f"UPDATE schedules SET {assignment}")
+
+
+def test_a_template_that_a_schedule_uses_stays(store: Store) -> None:
+    template(store)
+    schedule(store)
+    with pytest.raises(REFUSED, match="FOREIGN KEY"):
+        store.connection.execute("DELETE FROM templates")
+
+
+@pytest.mark.parametrize("table", ["templates", "schedules"])
+def test_a_name_is_given_once(store: Store, table: str) -> None:
+    for name in ("t", "u"):
+        template(store, name)
+        schedule(store, name)
+    with pytest.raises(REFUSED, match="UNIQUE"):
+        store.connection.execute(f"UPDATE {table} SET name = 'u'")

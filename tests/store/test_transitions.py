@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from semantica_daemon.model import state
-from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store import transition
-from semantica_daemon.store.transition import NewJob, Running
+from semantica_daemon.model.outcome import LOST, Outcome
+from semantica_daemon.store import arrival, transition
+from semantica_daemon.store.arrival import NewJob
+from semantica_daemon.store.transition import Running
 from semantica_daemon.store.tx import Tx
 from tests.builders import Store
 from tests.store.invariants import STATE_AFTER
@@ -37,6 +38,8 @@ CHANGES: dict[str, tuple[Change, set[str], str]] = {
     "start": (lambda tx, run: transition.start(tx, run.job_id), {state.QUEUED}, state.RUNNING),
     "promote": (lambda tx, run: transition.promote(tx, run.job_id), {state.SCHEDULED}, state.QUEUED),
     "retry": (lambda tx, run: transition.retry(tx, run, tx.now + 5, BAD), {state.RUNNING}, state.SCHEDULED),
+    "wait_again": (lambda tx, run: transition.wait_again(tx, run, LOST), {state.RUNNING}, state.SCHEDULED),
+    "withdraw": (lambda tx, run: transition.withdraw(tx, run.job_id), {state.QUEUED}, state.SCHEDULED),
     "put_back": (lambda tx, run: transition.put_back(tx, run, BAD), {state.RUNNING}, state.QUEUED),
 }
 for to in state.STATES:
@@ -111,11 +114,19 @@ def test_every_other_change_is_refused_and_nothing_is_changed(store: Store, curr
         assert everything(store) == before, name
 
 
-def test_the_changes_make_up_the_whole_table_of_this_version() -> None:
-    """QUEUED → SCHEDULED is for jobs that are held or wait for idle: a later version."""
+def test_the_changes_make_up_the_whole_table() -> None:
     reached = {(current, CHANGES[name][2]) for name, current in ALLOWED}
     table = {(origin, to) for origin, targets in state.TRANSITIONS.items() for to in targets if origin != state.NEW}
-    assert reached == table - {(state.QUEUED, state.SCHEDULED)}
+    assert reached == table
+
+
+@pytest.mark.parametrize("waits", [{"wait_for_event": "e"}, {"conditions": {"a": "1"}}])
+def test_what_still_has_to_happen_once_is_never_promoted(store: Store, waits: dict[str, Any]) -> None:
+    """Whoever asks: the guard is in the change itself."""
+    job_id = put(store, schedule={"type": "CONDITION", **waits}).job_id
+    before = everything(store)
+    assert not attempt(store, CHANGES["promote"][0], Running(job_id, "", 0, 0))
+    assert everything(store) == before
 
 
 @pytest.mark.parametrize("name", [name for name, current in ALLOWED if current == state.RUNNING])
@@ -130,7 +141,7 @@ def test_a_running_job_changes_only_by_its_own_run(store: Store, name: str) -> N
 def new_job(tx: Tx, to: str) -> NewJob:
     times = {"created_at": tx.now, "updated_at": tx.now, "queued_at": tx.now}
     finished = {"finished_at": tx.now if to in state.TERMINAL else None, "superseded_by": "winner"}
-    blank = dict.fromkeys(NewJob.__struct_fields__)
+    blank = dict.fromkeys(field.name for field in msgspec.structs.fields(NewJob) if field.required)
     given = {"id": f"new {to}", "queue": "default", "job_type": "t", "subject_key": "", "generation": 0, "priority": 0}
     rules = {
         "max_attempts": 0,
@@ -147,7 +158,7 @@ def new_job(tx: Tx, to: str) -> NewJob:
 @pytest.mark.parametrize("to", state.STATES)
 def test_a_new_job_begins_in_one_of_three_states(store: Store, to: str) -> None:
     def insert(tx: Tx, _: Running) -> bool:
-        transition.insert(tx, new_job(tx, to))
+        arrival.insert(tx, new_job(tx, to))
         return True
 
     before = everything(store)

@@ -1,0 +1,187 @@
+"""When a new job may start: times, delays, conditions, debounce and turns, by a table and by properties."""
+
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantica_daemon.model.job import JobSpec, check
+from semantica_daemon.model.start import Start, quiet_at, start, starts_when
+
+NOW = 1_000_000
+PAST = "scheduled_at is in the past: "
+
+
+def spec(**fields: Any) -> JobSpec:
+    made = msgspec.convert({"job_type": "t", "subject_key": "s", **fields}, JobSpec)
+    check(made)
+    return made
+
+
+def begins(since: int | None = None, turn: bool = False, **fields: Any) -> Start:
+    return start(spec(**fields), NOW, since, turn)
+
+
+def at(instant: int, **more: Any) -> dict[str, Any]:
+    return {"schedule": {"type": "AT", "scheduled_at": instant, **more}}
+
+
+def after(delay_ms: int, **more: Any) -> dict[str, Any]:
+    return {"schedule": {"type": "AFTER", "delay_ms": delay_ms, **more}}
+
+
+def when(**conditions: Any) -> dict[str, Any]:
+    return {"schedule": {"type": "CONDITION", **conditions}}
+
+
+def waits(until: int | None = None, is_delay: bool = False, unmet: int = 0, **more: Any) -> Start:
+    return Start("SCHEDULED", until, is_delay, unmet, **more)
+
+
+TABLE: dict[str, tuple[dict[str, Any], Start]] = {
+    "nothing to wait for": ({}, Start("QUEUED")),
+    "said in so many words": ({"schedule": {"type": "IMMEDIATE"}}, Start("QUEUED")),
+    "at": (at(NOW + 1), waits(NOW + 1)),
+    "at this very moment": (at(NOW), Start("QUEUED", NOW, warnings=(PAST + "it runs now",))),
+    "at a time that has passed": (at(5), Start("QUEUED", 5, warnings=(PAST + "it runs now",))),
+    "after": (after(1), waits(NOW + 1, True)),
+    "after nothing": (after(0), Start("QUEUED", NOW, True)),
+    "at, and after less": (at(NOW + 9, delay_ms=5), waits(NOW + 9, False)),
+    "at, and after more": (at(NOW + 5, delay_ms=9), waits(NOW + 9, True)),
+    "at a time that has passed, and after": (
+        at(5, delay_ms=9), waits(NOW + 9, True, warnings=(PAST + "it does not delay it",))
+    ),
+    "after, and at a later time": (after(5, scheduled_at=NOW + 9), waits(NOW + 9, False)),
+    "when idle": (when(wait_for_idle=True), waits()),
+    "on mains": (when(require_charging=True), waits()),
+    "on an event": (when(wait_for_event="e"), waits(unmet=1)),
+    "on conditions": (when(conditions={"a": "1", "b": "2"}), waits(unmet=2)),
+    "on all of them": (
+        when(wait_for_idle=True, require_charging=True, wait_for_event="e", conditions={"a": "1"}), waits(unmet=2)
+    ),
+    "on an event, and at": (when(wait_for_event="e", scheduled_at=NOW + 5), waits(NOW + 5, False, 1)),
+    "on an event, and at a time that has passed": (
+        at(5, wait_for_event="e"), waits(5, False, 1, warnings=(PAST + "it does not delay it",))
+    ),
+    "when idle, and after": (after(5, wait_for_idle=True), waits(NOW + 5, True)),
+    "when idle, and after nothing": (after(0, wait_for_idle=True), waits(NOW, True)),
+    "a deadline that has passed": (
+        {"deadline": NOW}, Start("QUEUED", warnings=("the deadline has passed already: it will not run",))
+    ),
+    "a deadline to come": ({"deadline": NOW + 1}, Start("QUEUED")),
+    "a quiet lane": ({"debounce_ms": 5}, waits(NOW + 5, True, postponed_since=NOW)),
+    "no quiet at all": ({"debounce_ms": 0}, Start("QUEUED", NOW, True, postponed_since=NOW)),
+    "a quiet lane, and at a later time": (
+        {"debounce_ms": 5, **at(NOW + 9)}, waits(NOW + 9, False, postponed_since=NOW)
+    ),
+    "a quiet lane, and after less": ({"debounce_ms": 5, **after(3)}, waits(NOW + 5, True, postponed_since=NOW)),
+    "a quiet lane, and an event": (
+        {"debounce_ms": 5, **when(wait_for_event="e")}, waits(NOW + 5, True, 1, postponed_since=NOW)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_a_job_begins(case: str) -> None:
+    fields, expected = TABLE[case]
+    assert begins(**fields) == expected
+
+
+def test_its_turn_is_one_more_thing_that_has_to_happen() -> None:
+    assert begins(turn=True) == waits(unmet=1)
+    assert begins(turn=True, **after(5, wait_for_event="e")) == waits(NOW + 5, True, 2)
+
+
+def test_a_lane_that_is_postponed_keeps_since_when() -> None:
+    assert begins(since=NOW - 30, debounce_ms=5) == waits(NOW + 5, True, postponed_since=NOW - 30)
+    assert begins(since=NOW - 30).postponed_since is None, "one that does not debounce ends it"
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [(NOW, waits(NOW + 5, True)), (NOW - 6, waits(NOW + 4, True)), (NOW - 10, Start("QUEUED", NOW, True))],
+)
+def test_a_busy_lane_is_postponed_no_longer_than_max_wait(since: int, expected: Start) -> None:
+    found = begins(since=since, debounce_ms=5, max_wait_ms=10)
+    assert found == msgspec.structs.replace(expected, postponed_since=since)
+
+
+TIMES = st.fixed_dictionaries(
+    {},
+    optional={
+        "scheduled_at": st.integers(NOW - 50, NOW + 50),
+        "delay_ms": st.integers(0, 50),
+        "debounce_ms": st.integers(0, 50),
+    },
+)
+ONCE = st.fixed_dictionaries(
+    {},
+    optional={
+        "wait_for_event": st.just("e"),
+        "conditions": st.dictionaries(st.text("abc", min_size=1), st.text("xy"), max_size=3),
+    },
+)
+NEEDS = st.fixed_dictionaries({"wait_for_idle": st.booleans(), "require_charging": st.booleans()})
+
+
+def made_of(times: dict[str, Any], once: dict[str, Any], needs: dict[str, Any]) -> JobSpec:
+    """Not checked: the rule holds whatever `type` says."""
+    debounce = {"debounce_ms": times["debounce_ms"]} if "debounce_ms" in times else {}
+    rest = {name: value for name, value in times.items() if name != "debounce_ms"}
+    schedule = {"type": "CONDITION", **rest, **once, **needs}
+    fields = {"job_type": "t", "subject_key": "s", **debounce, "schedule": schedule}
+    return msgspec.convert(fields, JobSpec)
+
+
+@given(TIMES, ONCE, NEEDS, st.booleans())
+def test_all_that_is_asked_for_has_to_hold(
+    times: dict[str, Any], once: dict[str, Any], needs: dict[str, bool], turn: bool
+) -> None:
+    found = start(made_of(times, once, needs), NOW, None, turn)
+    alone = [start(made_of({name: value}, {}, {}), NOW, None, False) for name, value in times.items()]
+    assert found.at == max((one.at for one in alone if one.at is not None), default=None), "the latest of its times"
+    assert found.unmet == ("wait_for_event" in once) + len(once.get("conditions", {})) + turn
+    still_to_come = found.at is not None and found.at > NOW
+    assert (found.state == "SCHEDULED") == bool(still_to_come or found.unmet or any(needs.values()))
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.integers(0, 20), st.integers(0, 60))
+def test_however_saves_come_a_lane_is_run_when_quiet_and_never_later_than_max_wait(
+    gaps: list[int], debounce_ms: int, more: int
+) -> None:
+    """Each save replaces the one before, unless that has run by then."""
+    max_wait_ms = debounce_ms + more
+    since: int | None = None
+    due = -1
+    for now in accumulate(gaps):
+        since = now if since is None or due <= now else since
+        due = quiet_at(now, since, debounce_ms, max_wait_ms)
+        assert since <= now
+        assert due == min(now + debounce_ms, since + max_wait_ms)
+        assert due >= now
+
+
+SAID: list[tuple[dict[str, Any], str]] = [
+    ({}, "when a slot is free"),
+    (at(5), "when a slot is free"),
+    (at(NOW + 5), f"at {NOW + 5} (epoch ms), when a slot is free"),
+    (after(5), f"at {NOW + 5} (epoch ms), when a slot is free"),
+    (when(wait_for_event="git:commit"), "when event git:commit, when a slot is free"),
+    (
+        after(5, conditions={"a": "1"}, wait_for_idle=True, require_charging=True),
+        f"at {NOW + 5} (epoch ms), when a is 1 and the machine is idle and it is on mains, when a slot is free",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), SAID, ids=str)
+def test_it_starts(fields: dict[str, Any], words: str) -> None:
+    assert starts_when(spec(**fields), begins(**fields), NOW, False) == words
+
+
+def test_it_starts_after_the_running_one_of_its_lane_or_never() -> None:
+    assert starts_when(spec(), begins(), NOW, True) == "when the running job of its lane has ended"
+    assert starts_when(spec(), Start("SUPERSEDED"), NOW, False).startswith("never: ")

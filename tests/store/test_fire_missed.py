@@ -1,0 +1,157 @@
+"""What a schedule missed while nobody was there: made up for as misfire and overlap say, in parts, and told."""
+
+from itertools import product
+
+import msgspec
+import pytest
+
+from semantica_daemon.model.schedule import ON_TIME_MS
+from semantica_daemon.store.writes import fire
+from tests.builders import NOW, Store
+from tests.store import invariants
+from tests.store.steps import due, tick
+from tests.store.timetable import HOUR, MINUTE, made, said, schedule, template, the_schedule, trigger
+
+
+@pytest.fixture(autouse=True)
+def of_a_template(forged: Store) -> None:
+    template(forged)
+
+
+AWAY = 5 * MINUTE
+MISSED = [NOW + number * MINUTE for number in range(1, 6)]
+
+# What was fired of the five that were missed, by (misfire, late by): all of them, the newest, or none.
+FIRED: dict[tuple[str, int], list[int]] = {
+    ("run_once", 0): MISSED[-1:],
+    ("run_once", ON_TIME_MS + 1): MISSED[-1:],
+    ("skip", 0): MISSED[-1:],
+    ("skip", ON_TIME_MS): MISSED[-1:],
+    ("skip", ON_TIME_MS + 1): [],
+    ("run_all", 0): MISSED,
+    ("run_all", ON_TIME_MS + 1): MISSED,
+}
+# What becomes of jobs that one schedule makes at once.
+BECOME = {
+    "queue": lambda count: ["QUEUED"] * min(count, 1) + ["SCHEDULED"] * (count - 1),
+    "skip": lambda count: ["QUEUED"] * min(count, 1),
+    "supersede": lambda count: ["SUPERSEDED"] * (count - 1) + ["QUEUED"] * min(count, 1),
+}
+
+
+@pytest.mark.parametrize(("case", "overlap"), list(product(FIRED, BECOME)))
+def test_what_was_missed_is_made_up_for_as_misfire_and_overlap_say(
+    store: Store, case: tuple[str, int], overlap: str
+) -> None:
+    misfire, late = case
+    schedule(store, misfire=misfire, overlap=overlap)
+    assert tick(store, AWAY + late) == NOW + AWAY + MINUTE
+    fired = FIRED[case]
+    assert [job["state"] for job in made(store)] == BECOME[overlap](len(fired))
+    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
+    skipped = said(store, "schedule.skipped")
+    overlapping = [event["trigger_at"] for event in skipped if event["reason"] == "overlap"]
+    assert sorted(told + overlapping) == fired
+    missed = [at for at in MISSED if at not in fired]
+    summed_up = [event for event in skipped if event["reason"] == "misfire"]
+    assert [(event["count"], event["first_at"], event["last_at"], event["misfire"]) for event in summed_up] == [
+        (len(missed), missed[0], missed[-1], misfire) for _ in range(bool(missed))
+    ]
+
+
+def test_eight_hours_of_suspend_are_made_up_for_once(store: Store) -> None:
+    schedule(store, cron="0 * * * *")
+    tick(store, 8 * HOUR + 5)
+    tick(store)
+    assert len(made(store)) == 1
+    (skipped,) = said(store, "schedule.skipped")
+    assert (skipped["count"], skipped["more"]) == (7, False)
+
+
+def test_many_missed_are_made_up_for_in_parts_none_twice_and_none_lost(forged: Store) -> None:
+    """Another daemon takes over between any two parts."""
+    schedule(forged, misfire="run_all")
+    parts, store = [], forged
+    store.now += 35 * MINUTE
+    while (found := due(store)).at is not None and found.at <= store.now:
+        parts.append(len(made(store)))
+        store.close()
+        again = Store(store.path, seed=len(parts))
+        again.now, store = store.now, again
+    assert parts == [fire.MOST_JOBS, 2 * fire.MOST_JOBS, 3 * fire.MOST_JOBS]
+    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
+    assert told == [NOW + number * MINUTE for number in range(1, 36)]
+    assert said(store, "schedule.skipped") == []
+    assert the_schedule(store)["next_trigger_at"] == NOW + 36 * MINUTE
+    invariants.check(store)
+    store.close()
+
+
+def test_what_comes_while_parts_are_made_up_for_comes_after_them(store: Store) -> None:
+    schedule(store, misfire="run_all")
+    tick(store, 15 * MINUTE)
+    tick(store, 2 * MINUTE)
+    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
+    assert told == [NOW + number * MINUTE for number in range(1, 18)]
+
+
+def tended(store: Store) -> list[int]:
+    """All that is due is dealt with; which times that was of, by fired or skipped for overlap."""
+    before = store.database.sequence
+    while (at := tick(store)) is not None and at <= store.now:
+        pass
+    told = [msgspec.json.decode(event["payload"]) for event in store.events()[before:]]
+    return sorted(about["trigger_at"] for about in told if "trigger_at" in about)
+
+
+def test_of_more_than_a_thousand_the_newest_are_made_up_for(store: Store) -> None:
+    schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
+    store.now += 1010_000
+    assert tended(store) == [NOW + number * 1000 for number in range(11, 1011)]
+    first = said(store, "schedule.skipped")[0]
+    assert (first["reason"], first["count"], first["first_at"], first["last_at"]) == (
+        "misfire", 10, NOW + 1000, NOW + 10_000,
+    )  # fmt: skip
+
+
+def test_who_is_away_again_while_it_makes_up_is_cut_to_size_again(store: Store) -> None:
+    """Whether it was triggered by hand meanwhile or not."""
+    schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
+    store.now += 500_000
+    tick(store)
+    trigger(store)
+    store.now += 2_000_000
+    assert tended(store) == [NOW + number * 1000 for number in range(1501, 2501)]
+    missed = [event for event in said(store, "schedule.skipped") if event["reason"] == "misfire"]
+    assert [(event["first_at"], event["last_at"]) for event in missed] == [(NOW + 11_000, NOW + 1500_000)]
+
+
+def test_who_goes_on_making_up_goes_on_with_the_oldest(store: Store) -> None:
+    schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
+    store.now += 100_000
+    tick(store)
+    store.now += 5000
+    assert tended(store) == [NOW + number * 1000 for number in range(11, 106)]
+
+
+def test_many_schedules_fire_two_at_a_time_the_latest_and_the_earliest(store: Store) -> None:
+    """Who is on time is not held up, and who is late gets on as well."""
+    for number in range(5):
+        schedule(store, f"s{number}", f"{10 + number} * * * *")
+    store.now += HOUR
+    parts = []
+    while (at := tick(store)) is not None and at <= store.now:
+        parts.append({event["name"] for event in said(store, "schedule.fired")})
+    assert parts == [{"s0", "s4"}, {"s0", "s1", "s3", "s4"}]
+    assert sorted(event["name"] for event in said(store, "schedule.fired")) == ["s0", "s1", "s2", "s3", "s4"]
+
+
+def test_who_has_much_to_make_up_for_does_not_hold_up_who_is_on_time(store: Store) -> None:
+    for number in range(4):
+        schedule(store, f"late{number}", misfire="run_all")
+    store.now += 90 * MINUTE
+    tick(store)
+    kept = schedule(store, "punctual", "* * * * * *", misfire="skip")
+    assert kept.next_trigger_at is not None
+    tick(store, 1000)
+    assert len(made(store, "punctual")) == 1

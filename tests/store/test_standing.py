@@ -1,0 +1,188 @@
+"""The question behind job.explain: a job and all that stands around it, each against what was done to make it so."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiosqlite
+import pytest
+
+from semantica_daemon.errors import AmbiguousId, JobNotFound
+from semantica_daemon.model.reason import Explanation, Seen, Standing, UnderWay, explain
+from semantica_daemon.model.view import Condition
+from semantica_daemon.store.standing import standing
+from semantica_daemon.store.writes.queues import Configure, Pause, configure, pause
+from tests.builders import NOW, Store
+from tests.store.steps import BAD, LATER, begin, claims, emitted, end, make, put, stop, tick
+from tests.store.timetable import MINUTE, made, schedule, template
+
+
+@pytest.fixture
+async def db(forged: Store) -> AsyncIterator[aiosqlite.Connection]:
+    async with aiosqlite.connect(f"file:{forged.path}?mode=ro", uri=True, isolation_level=None) as connection:
+        yield connection
+
+
+async def stands(store: Store, db: aiosqlite.Connection, job_id: str) -> Standing:
+    found = await standing(db, job_id, store.limits)
+    assert not db.in_transaction
+    return found
+
+
+async def why(store: Store, db: aiosqlite.Connection, job_id: str) -> Explanation:
+    seen = Seen(idle_detail="somebody types", power_detail="on battery")
+    return explain(await stands(store, db, job_id), seen, store.now, lambda at: f"[{at - NOW}]")
+
+
+async def test_a_job_is_found_by_its_id_or_a_unique_prefix(store: Store, db: aiosqlite.Connection) -> None:
+    one, two = put(store).job_id, put(store).job_id
+    assert (await stands(store, db, one)).job_id == one
+    shared = next(length for length in range(36) if one[length] != two[length])
+    assert (await stands(store, db, two[: shared + 4].upper())).job_id == two
+    for wrong, prefix in ((AmbiguousId, one[:shared]), (JobNotFound, "f" * 36)):
+        with pytest.raises(wrong):
+            await standing(db, prefix, store.limits)
+        assert not db.in_transaction
+
+
+async def test_who_is_ahead_has_more_priority_or_came_before(store: Store, db: aiosqlite.Connection) -> None:
+    put(store, queue="none", priority=1)
+    put(store, queue="none", priority=-1)
+    first = put(store, queue="none").job_id
+    put(store, queue="one", priority=9)
+    second = put(store, queue="none").job_id
+    put(store, queue="none", priority=5)
+    put(store, queue="none", schedule=LATER, priority=9)
+    assert [(await stands(store, db, job_id)).ahead for job_id in (first, second)] == [2, 3]
+
+
+@pytest.mark.parametrize("state", ["SCHEDULED", "RUNNING", "DONE"])
+async def test_nobody_is_ahead_of_what_is_not_queued(store: Store, db: aiosqlite.Connection, state: str) -> None:
+    put(store, queue="none", priority=9)
+    assert (await stands(store, db, make(store, state).job_id)).ahead is None
+
+
+async def test_what_runs_is_there_with_its_queue_and_start(store: Store, db: aiosqlite.Connection) -> None:
+    first = begin(store, queue="one")
+    store.now += 5
+    second = begin(store)
+    found = await stands(store, db, put(store).job_id)
+    assert sorted(found.running, key=lambda run: run.started_at) == [
+        UnderWay(first.run.job_id, "one", NOW),
+        UnderWay(second.run.job_id, "default", NOW + 5),
+    ]
+
+
+async def test_the_lane_s_running_job_is_named(store: Store, db: aiosqlite.Connection) -> None:
+    running = begin(store, subject_key="s").run.job_id
+    blocked = put(store, subject_key="s").job_id
+    free = [
+        put(store).job_id,
+        put(store, "semantica.echo", subject_key="s").job_id,
+        put(store, subject_key="s", supersede="none").job_id,
+        running,
+    ]
+    assert (await stands(store, db, blocked)).lane_runs == running
+    assert [(await stands(store, db, job_id)).lane_runs for job_id in free] == [None] * 4
+
+
+async def test_a_running_job_outside_the_lanes_holds_nobody_back(store: Store, db: aiosqlite.Connection) -> None:
+    begin(store, subject_key="s", supersede="none")
+    assert (await stands(store, db, put(store, subject_key="s").job_id)).lane_runs is None
+
+
+async def test_conditions_are_shown_with_what_has_come(store: Store, db: aiosqlite.Connection) -> None:
+    schedule = {"type": "CONDITION", "wait_for_event": "e", "conditions": {"b": "2", "a": "1"}}
+    job_id = put(store, schedule=schedule).job_id
+    store.now += 5
+    emitted(store, "b", "2"), emitted(store, "e")
+    found = await stands(store, db, job_id)
+    assert found.conditions == (Condition("a", "1", None), Condition("b", "2", NOW + 5))
+    assert (found.wait_for_event, found.event_met_at) == ("e", NOW + 5)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "expected"),
+    [
+        ([], (False, None)),
+        ([("other", 10)], (False, None)),
+        ([("default", None)], (True, None)),
+        ([("default", 10)], (True, NOW + 10)),
+        ([(None, 10)], (True, NOW + 10)),
+        ([("default", 10), (None, 20)], (True, NOW + 20)),
+        ([("default", 10), (None, None)], (True, None)),
+    ],
+)
+async def test_a_pause_of_its_queue_or_of_all_holds_it_back_until_the_later_end(
+    store: Store, db: aiosqlite.Connection, pauses: list[tuple[str | None, int | None]], expected: tuple[bool, int]
+) -> None:
+    for queue, ms in pauses:
+        store.run(pause, Pause(queue, ms))
+    found = await stands(store, db, put(store).job_id)
+    assert (found.paused, found.resume_at) == expected
+    assert found.all_paused == any(queue is None for queue, _ in pauses)
+
+
+async def test_the_slots_are_those_in_force(store: Store, db: aiosqlite.Connection) -> None:
+    jobs = {queue: put(store, queue=queue).job_id for queue in ("default", "one", "none")}
+    found = {queue: await stands(store, db, job_id) for queue, job_id in jobs.items()}
+    assert {queue: (one.slots, one.max_slots) for queue, one in found.items()} == {
+        "default": (2, 2), "one": (1, 2), "none": (0, 2),
+    }  # fmt: skip
+    store.run(configure, Configure("none", slots=7))
+    assert (await stands(store, db, jobs["none"])).slots == 7
+
+
+async def test_how_long_runs_take_is_known_once_one_has_ended(store: Store, db: aiosqlite.Connection) -> None:
+    waiting = put(store, queue="none").job_id
+    other = begin(store).run.job_id
+    assert (await stands(store, db, other)).recent_run_ms is None
+    for took in (1000, 500):
+        claimed = begin(store)
+        store.now += took
+        end(store, claimed)
+    assert (await stands(store, db, other)).recent_run_ms == 900
+    assert (await stands(store, db, waiting)).recent_run_ms is None, "each queue has its own"
+
+
+async def test_who_has_the_turn_is_named(store: Store, db: aiosqlite.Connection) -> None:
+    template(store)
+    schedule(store)
+    tick(store, MINUTE), tick(store, MINUTE), tick(store, MINUTE)
+    first, second, third = (job["id"] for job in made(store))
+    assert [(await stands(store, db, job)).earlier for job in (first, second, third)] == [None, first, first]
+    stop(store, first)
+    assert [(await stands(store, db, job)).earlier for job in (second, third)] == [None, second]
+
+
+async def test_how_it_ended_is_told(store: Store, db: aiosqlite.Connection) -> None:
+    claimed = begin(store, max_attempts=1)
+    store.now += 1500
+    end(store, claimed, BAD)
+    found = await why(store, db, claimed.run.job_id)
+    assert (found.summary, found.reasons[0].code) == ("failed: it broke", "E_HANDLER")
+
+
+async def test_a_sentence_for_everything_that_holds_a_job_up(store: Store, db: aiosqlite.Connection) -> None:
+    """As job.explain puts it together."""
+    waits: list[tuple[dict[str, Any], str]] = [
+        (LATER, "scheduled for [5000], in 5 s"),
+        ({"type": "CONDITION", "wait_for_idle": True}, "not known to be idle: somebody types"),
+        ({"type": "CONDITION", "require_charging": True}, "on battery"),
+        ({"type": "CONDITION", "wait_for_event": "git:commit"}, "waits for git:commit"),
+        ({"type": "CONDITION", "conditions": {"branch": "main"}}, "waits for branch=main"),
+    ]
+    for waiting, sentence in waits:
+        assert (await why(store, db, put(store, schedule=waiting).job_id)).summary == sentence
+
+
+async def test_a_sentence_for_a_full_queue_a_retry_and_a_quiet_lane(store: Store, db: aiosqlite.Connection) -> None:
+    put(store, queue="one"), put(store, queue="one")
+    last = put(store, queue="one").job_id
+    claims(store)
+    found = await why(store, db, last)
+    assert (found.summary, found.queue_position) == ("1 ahead in one; 1 of 1 slots of one are in use", 1)
+    claimed = begin(store, max_attempts=6, backoff_base_ms=4000)
+    end(store, claimed, BAD)
+    assert (await why(store, db, claimed.run.job_id)).summary.startswith("retry 1 of 5 in ")
+    quiet = put(store, subject_key="s", debounce_ms=300).job_id
+    assert (await why(store, db, quiet)).summary == "its subject has to be quiet for 300 ms more"

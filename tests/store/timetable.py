@@ -1,0 +1,55 @@
+"""Templates and schedules in tests: put, fired and looked at, each through the verb that the daemon would use."""
+
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.model.job import JobSpec
+from semantica_daemon.store.writes import schedules, templates
+from semantica_daemon.store.writes.fire import Triggered
+from tests.builders import INTAKE, Store
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+def template(store: Store, name: str = "t", replaces: str | None = None, **spec: Any) -> templates.TemplateKept:
+    asked = templates.PutTemplate(name, msgspec.convert({"job_type": "semantica.noop", **spec}, JobSpec), replaces)
+    kept: templates.TemplateKept = store.run(templates.put, templates.TemplateRequest(asked, INTAKE.admit))
+    return kept
+
+
+def schedule(store: Store, name: str = "s", cron: str = "* * * * *", **fields: Any) -> schedules.ScheduleKept:
+    asked = msgspec.convert(
+        {"name": name, "template_id": "t", "cron_expression": cron, **fields}, schedules.PutSchedule
+    )
+    kept: schedules.ScheduleKept = store.run(schedules.put, schedules.ScheduleRequest(asked, INTAKE.admit))
+    return kept
+
+
+def trigger(store: Store, key: str = "s") -> Triggered:
+    request = schedules.ScheduleRequest(schedules.WhichSchedule(key), INTAKE.admit)
+    done: Triggered = store.run(schedules.trigger, request)
+    return done
+
+
+def switch(store: Store, on: bool, key: str = "s") -> schedules.ScheduleSwitched:
+    verb = schedules.enable if on else schedules.disable
+    switched: schedules.ScheduleSwitched = store.run(verb, schedules.WhichSchedule(key))
+    return switched
+
+
+def the_schedule(store: Store, name: str = "s") -> dict[str, Any]:
+    (row,) = store.rows("SELECT * FROM schedules WHERE name = ?", name)
+    return row
+
+
+def made(store: Store, name: str = "s") -> list[dict[str, Any]]:
+    """The jobs of the schedule, oldest first."""
+    sql = "SELECT jobs.* FROM jobs JOIN schedules USING (schedule_id) WHERE schedules.name = ? ORDER BY jobs.rowid"
+    return store.rows(sql, name)
+
+
+def said(store: Store, event_type: str) -> list[dict[str, Any]]:
+    """What events of that type have told, in order."""
+    return [msgspec.json.decode(event["payload"]) for event in store.events() if event["event_type"] == event_type]
