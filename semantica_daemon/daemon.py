@@ -153,7 +153,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
     """lock → migrate → database → writer → recovery → scheduler, dispatcher → server → ready, and back."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
     with locked(setting.paths) as held:
-        database = open_database(setting)
+        intake = Intake(found, environment.allowed(os.environ))
+        database = open_database(setting, intake)
         held.note(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
             writer = Writer(database, setting.clock, processes.boot_id())
@@ -164,7 +165,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             recovered = await writer.run(recover, await orphans_ended(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
-            daemon = assemble(setting, Parts(database, writer, readers, found, held, minder))
+            daemon = assemble(setting, Parts(database, writer, readers, found, held, minder, intake))
             for part in daemon.rooms.passes:
                 tasks.start_soon(part.run)
             try:
@@ -196,15 +197,15 @@ class Parts(NamedTuple):
     handlers: Handlers
     held: Held
     keepers: Keepers
+    intake: Intake
 
 
 def assemble(setting: Setting, parts: Parts) -> Daemon:
-    database, writer, readers, found, held, _ = parts
+    database, writer, readers, _, held, _, intake = parts
     feed = Feed(readers, database.epoch, database.sequence)
     shop = workshop(setting, parts, feed)
     dispatcher = Dispatcher(shop)
-    intake = Intake(found, shop.housing.environment)
-    time = timekeeping(setting, parts, intake, dispatcher)
+    time = timekeeping(setting, parts, dispatcher)
     allowed = limits(setting.config.slots, setting.config.queues)
     rooms = Rooms(
         writer=writer,
@@ -247,16 +248,16 @@ class Timekeeping(NamedTuple):
             self.scheduler.wake_by(committed.due)
 
 
-def timekeeping(setting: Setting, parts: Parts, intake: Intake, dispatcher: Dispatcher) -> Timekeeping:
+def timekeeping(setting: Setting, parts: Parts, dispatcher: Dispatcher) -> Timekeeping:
     """Who waits for the machine wakes its watch; what that finds reaches the claims, and wakes the scheduler."""
     clock, machine = setting.clock, setting.config.machine
     rules = Rules(machine.idle, machine.power, machine.idle_ms)
     found = Machine(rules, Sources(clock, lambda: dispatcher.running), clock, parts.readers, parts.writer)
-    scheduler = Pass("scheduler", Scheduler(parts.writer, clock, intake.admit, found.needed).step, clock)
+    scheduler = Pass("scheduler", Scheduler(parts.writer, clock, found.needed).step, clock)
     watch = Pass("machine", found.step, clock)
 
     def publish(facts: Facts) -> None:
-        parts.database.facts = facts
+        parts.database.given.facts = facts
 
     publish(found.facts)
     found.publish, found.gained, found.wake_by = publish, scheduler.wake, watch.wake_by
@@ -305,7 +306,7 @@ def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
     )
 
 
-def open_database(setting: Setting) -> Database:
+def open_database(setting: Setting, intake: Intake) -> Database:
     try:
         connection = connect(setting.paths.database)
         applied = migrate(connection, setting.clock.now())
@@ -316,4 +317,4 @@ def open_database(setting: Setting) -> Database:
     if applied:
         log.info("migrated", versions=applied)
     rules = limits(setting.config.slots, setting.config.queues)
-    return Database(connection, rules, setting.random, setting.config.daemon.durability == "full")
+    return Database(connection, rules, setting.random, intake.admit, setting.config.daemon.durability == "full")

@@ -11,7 +11,7 @@ from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
 from semantica_daemon.model.command import check_length, check_variables, command_line
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.store.writes.decide import Admitted
+from semantica_daemon.store.admitted import Admitted
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
@@ -30,8 +30,7 @@ class Intake:
     def admit(self, spec: JobSpec) -> Admitted:
         """One that names a template is looked at when that has filled it in, inside the transaction."""
         if spec.template_id is not None:
-            given = spec_hash(spec) if spec.idempotency_key else None
-            return Admitted(spec, "", "", given, admit=self.admit)
+            return Admitted(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
         check(spec)
         mode = self._mode(spec)
         try:

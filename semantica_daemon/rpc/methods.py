@@ -20,11 +20,11 @@ from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.rpc.session import Session
+from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.catalogue import ScheduleView, TemplateView
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.writes import enqueue, queues, report, schedules, templates
 from semantica_daemon.store.writes.cancel import Cancelled
-from semantica_daemon.store.writes.decide import Admitted
 from semantica_daemon.store.writes.fire import Triggered
 
 Call = Callable[[Rooms, Session, Any], Awaitable[Any]]
@@ -62,14 +62,6 @@ def _admit_all(rooms: Rooms, many: params.ManySpecs) -> list[Admitted]:
     return rooms.intake.admit_all(many.jobs)
 
 
-def _put_template(rooms: Rooms, asked: templates.PutTemplate) -> templates.TemplateRequest:
-    return templates.TemplateRequest(asked, rooms.intake.admit)
-
-
-def _with_admission(rooms: Rooms, asked: Any) -> schedules.ScheduleRequest:
-    return schedules.ScheduleRequest(asked, rooms.intake.admit)
-
-
 def _as_it_is(rooms: Rooms, request: Any) -> Any:
     return request
 
@@ -104,13 +96,13 @@ TABLE: tuple[Method, ...] = (
     _row("event.unsubscribe", params.UnsubscribeParams, params.Unsubscribed, answers.unsubscribe, "stop following"),
     _row("event.list", params.EventListParams, params.EventList, answers.list_events, "a page of the stream"),
     _row("event.emit", params.EmitParams, Emitted, answers.emit, "something has happened: let go what waits for it"),
-    _row("template.put", templates.PutTemplate, templates.TemplateKept, Write(templates.put, _put_template),
+    _row("template.put", templates.PutTemplate, templates.TemplateKept, Write(templates.put, _as_it_is),
          "keep a spec under a name; the same name again replaces it"),
     _row("template.get", templates.WhichTemplate, TemplateView, answers.get_template, "a template, by id or name"),
     _row("template.list", No, params.TemplateList, answers.list_templates, "the templates"),
     _row("template.delete", templates.WhichTemplate, templates.TemplateDeleted, Write(templates.delete, _as_it_is),
          "delete a template that no schedule uses"),
-    _row("schedule.put", schedules.PutSchedule, schedules.ScheduleKept, Write(schedules.put, _with_admission),
+    _row("schedule.put", schedules.PutSchedule, schedules.ScheduleKept, Write(schedules.put, _as_it_is),
          "make jobs of a template by cron; the same name again replaces it"),
     _row("schedule.get", params.ScheduleParams, ScheduleView, answers.get_schedule, "a schedule, by id or name"),
     _row("schedule.list", No, params.ScheduleList, answers.list_schedules, "the schedules and their next times"),
@@ -120,7 +112,7 @@ TABLE: tuple[Method, ...] = (
          "from now on"),
     _row("schedule.disable", schedules.WhichSchedule, schedules.ScheduleSwitched, Write(schedules.disable, _as_it_is),
          "until it is enabled"),
-    _row("schedule.trigger", schedules.WhichSchedule, Triggered, Write(schedules.trigger, _with_admission),
+    _row("schedule.trigger", schedules.WhichSchedule, Triggered, Write(schedules.trigger, _as_it_is),
          "fire it once, now"),
     _row("machine.get", No, MachineView, answers.machine, "is it idle, is it on mains, and who says so"),
     _row("machine.activity", params.ActivityParams, Activity, answers.activity, "an editor's user is typing"),

@@ -12,12 +12,12 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
 from semantica_daemon.model.event import Recorded
-from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.queue import Limits
+from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.transition import Claim
-from semantica_daemon.store.tx import StopRun, Tx
+from semantica_daemon.store.tx import Given, StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
 
 BUSY_TIMEOUT_MS = 200
@@ -76,12 +76,13 @@ def connect(path: Path) -> sqlite3.Connection:
 class Database:
     """Used by one thread at a time: the writer's."""
 
-    def __init__(self, connection: sqlite3.Connection, limits: Limits, random: Random, full: bool = False) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, limits: Limits, random: Random, admit: Admit, full: bool = False
+    ) -> None:
         self._connection = connection
         self._counts = Counts(limits)
-        self._ids = Ids(random)
+        self.given = Given(self._counts, Ids(random), admit)
         self.always_synced = full
-        self.facts = Facts()  # `engine/machine` keeps them; what needs the machine is claimed by them
         self._pragmas: dict[str, str] = {}
         self._sequence = 0
         self._position = 0
@@ -97,8 +98,7 @@ class Database:
         `patient`: may wait a moment for another process."""
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
-        tx = Tx(self._connection, now, self._counts, self._position, self._ids)
-        tx.facts = self.facts
+        tx = Tx(self._connection, now, self._position, self.given)
         try:
             results = self._run_all(tx, commands)
             claims = claim(tx) if claiming else []

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from semantica_daemon.model.event import Event, Recorded
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import Stop
+from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
 from semantica_daemon.store.ids import Ids
 
@@ -39,17 +40,27 @@ class StopRun(Struct, frozen=True, gc=False):
     cause: Stop
 
 
+class Given(Struct):
+    """What every transaction of a database works with. `facts` of the machine change: `engine/machine` keeps them."""
+
+    counts: Counts
+    ids: Ids
+    admit: Admit
+    facts: Facts = Facts()
+
+
 class Tx:
     """One per batch. Everything but the statements themselves can be taken back to a mark."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int, counts: Counts, position: int, ids: Ids) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: int, position: int, given: Given) -> None:
         self.execute = connection.execute
         self.connection = connection
         self.now = now
-        self.counts = counts
-        self.ids = ids
+        self.counts = given.counts
+        self.ids = given.ids
         self.position = position
-        self.facts = Facts()
+        self.facts = given.facts
+        self.admit = given.admit
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
         self.due: int | None = None

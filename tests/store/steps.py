@@ -12,7 +12,7 @@ from semantica_daemon.store.writes.emit import Emit, Latched, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.promote import Due, Promote, promote
-from tests.builders import INTAKE, Store, admitted
+from tests.builders import Store, admitted
 
 GOOD = Outcome(result='{"n":1}')
 BAD = Outcome(error=Error("E_HANDLER", "transient", "it broke", {"line": 3}))
@@ -63,7 +63,7 @@ def tick(store: Store, ms: int = 0, most: int = 200) -> int | None:
 
 
 def due(store: Store, most: int = 200) -> Due:
-    found: Due = store.run(promote, Promote(INTAKE.admit, most))
+    found: Due = store.run(promote, Promote(most))
     return found
 
 

@@ -8,7 +8,7 @@ from semantica_daemon.model.state import QUEUED
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.store.writes.promote import Promote, promote
 from semantica_daemon.store.writes.queues import Pause, pause
-from tests.builders import INTAKE, NOW, Store, admitted
+from tests.builders import NOW, Store, admitted
 from tests.store.steps import LATER, begin, claimed_ids, claims, end, make, put, states, tick, told
 
 
@@ -100,7 +100,7 @@ def test_what_is_due_starts_in_the_same_commit(store: Store) -> None:
 
 
 def _promote_and_claim(store: Store) -> list[str]:
-    store.run(promote, Promote(INTAKE.admit), claiming=True)
+    store.run(promote, Promote(), claiming=True)
     assert store.committed is not None
     return [claimed.run.job_id for claimed in store.committed.claims]
 

@@ -7,7 +7,7 @@ import msgspec
 from semantica_daemon.model.job import JobSpec
 from semantica_daemon.store.writes import schedules, templates
 from semantica_daemon.store.writes.fire import Triggered
-from tests.builders import INTAKE, Store
+from tests.builders import Store
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -15,7 +15,7 @@ HOUR = 60 * MINUTE
 
 def template(store: Store, name: str = "t", replaces: str | None = None, **spec: Any) -> templates.TemplateKept:
     asked = templates.PutTemplate(name, msgspec.convert({"job_type": "semantica.noop", **spec}, JobSpec), replaces)
-    kept: templates.TemplateKept = store.run(templates.put, templates.TemplateRequest(asked, INTAKE.admit))
+    kept: templates.TemplateKept = store.run(templates.put, asked)
     return kept
 
 
@@ -23,12 +23,12 @@ def schedule(store: Store, name: str = "s", cron: str = "* * * * *", **fields: A
     asked = msgspec.convert(
         {"name": name, "template_id": "t", "cron_expression": cron, **fields}, schedules.PutSchedule
     )
-    kept: schedules.ScheduleKept = store.run(schedules.put, schedules.ScheduleRequest(asked, INTAKE.admit))
+    kept: schedules.ScheduleKept = store.run(schedules.put, asked)
     return kept
 
 
 def trigger(store: Store, key: str = "s") -> Triggered:
-    request = schedules.ScheduleRequest(schedules.WhichSchedule(key), INTAKE.admit)
+    request = schedules.WhichSchedule(key)
     done: Triggered = store.run(schedules.trigger, request)
     return done
 

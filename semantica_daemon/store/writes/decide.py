@@ -3,14 +3,13 @@
 `enqueue` carries it out; `job.plan` only tells it.
 """
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
 from semantica_daemon.model.job import Ack, JobSpec
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import Tx
 
 KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
@@ -34,33 +33,6 @@ LEFT JOIN lanes ON lanes.subject_key = jobs.subject_key AND lanes.job_type = job
 WHERE finished_at IS NULL AND jobs.subject_key <> '' AND supersede <> 'none' AND jobs.subject_key = :subject_key
 """
 LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type"
-
-
-class Origin(Struct, frozen=True, gc=False):
-    """What a job was made from. `awaits_turn`: an earlier job of the schedule has to end first."""
-
-    template_id: str | None = None
-    schedule_id: str | None = None
-    awaits_turn: bool = False
-
-
-NOTHING = Origin()
-
-
-class Admitted(Struct, frozen=True, gc=False):
-    """A spec that was checked against the handlers, with its payload and environment as they are stored,
-    and what of the environment is only remembered. `admit`: it names a template, and is only admitted when that has
-    filled it in (`templates.filled`)."""
-
-    spec: JobSpec
-    mode: str
-    payload: str
-    spec_hash: str | None
-    env: str | None = None
-    secrets: dict[str, str] | None = None
-    warnings: tuple[str, ...] = ()
-    origin: Origin = NOTHING
-    admit: "Callable[[JobSpec], Admitted] | None" = None
 
 
 class Decided(Struct, frozen=True, gc=False):

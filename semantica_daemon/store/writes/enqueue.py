@@ -11,9 +11,10 @@ from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import arrival, transition
+from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import templates
-from semantica_daemon.store.writes.decide import Admitted, Decided, decide
+from semantica_daemon.store.writes.decide import Decided, decide
 
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)

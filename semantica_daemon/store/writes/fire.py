@@ -11,11 +11,10 @@ from semantica_daemon.model import schedule as rule
 from semantica_daemon.model import state
 from semantica_daemon.model.job import Ack, JobSpec
 from semantica_daemon.store import transition, turns
+from semantica_daemon.store.admitted import Origin
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
-from semantica_daemon.store.writes.decide import Origin
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
-from semantica_daemon.store.writes.templates import Admit
 
 MOST_JOBS = 10  # at a time, so that nobody waits long for the writer; the rest of what it has missed comes right after
 CATCHING_UP_MS = 300_000
@@ -95,19 +94,19 @@ class Triggered(Struct, frozen=True):
     next_trigger_at: int | None
 
 
-def fire_due(tx: Tx, admit: Admit) -> None:
+def fire_due(tx: Tx) -> None:
     """Not all of them at once; what is left is still due."""
     rows = [tx.execute(sql, {"now": tx.now}).fetchone() for sql in (NEWEST_DUE, OLDEST_DUE)]
     for schedule in dict.fromkeys(Schedule(*row) for row in rows if row is not None):
         try:
-            _fire(tx, schedule, admit)
+            _fire(tx, schedule)
         except InvalidParams as refused:
             _give_up(tx, schedule, refused)
 
 
-def trigger(tx: Tx, schedule: Schedule, admit: Admit) -> Triggered:
+def trigger(tx: Tx, schedule: Schedule) -> Triggered:
     """A refusal is the caller's to hear, and nothing is written then."""
-    job = _make(tx, schedule, tx.now, admit)
+    job = _make(tx, schedule, tx.now)
     return Triggered(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
 
 
@@ -130,7 +129,7 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
     return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
 
 
-def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
+def _fire(tx: Tx, schedule: Schedule) -> None:
     firing, missed_until = _firing(tx, schedule)
     cron = schedule.cron_expression, schedule.timezone
     fired = rule.extended(*cron, schedule.fired, firing)
@@ -139,7 +138,7 @@ def _fire(tx: Tx, schedule: Schedule, admit: Admit) -> None:
         _tell_missed(tx, schedule, firing)
     for at in firing.fire:
         try:
-            _make(tx, schedule, at, admit)
+            _make(tx, schedule, at)
         except Refusal as refused:
             about = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
             _tell(tx, schedule, "failed", f"made no job: {refused.message}", about, "error")
@@ -169,7 +168,7 @@ def _give_up(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
     _tell(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
-def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
+def _make(tx: Tx, schedule: Schedule, at: int) -> Ack | None:
     """None: an earlier job is still live, and the schedule does not want two. Refuses before anything is written."""
     taken = turns.is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":
@@ -177,7 +176,7 @@ def _make(tx: Tx, schedule: Schedule, at: int, admit: Admit) -> Ack | None:
         return None
     _, _, template = templates.find(tx, schedule.template_id)
     overrides = msgspec.json.decode(schedule.param_overrides) if schedule.param_overrides else None
-    admitted = admit(spec_of(template, overrides))
+    admitted = tx.admit(spec_of(template, overrides))
     origin = Origin(schedule.template_id, schedule.schedule_id, awaits_turn=taken)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
     if taken:

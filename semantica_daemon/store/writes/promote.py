@@ -7,7 +7,6 @@ from semantica_daemon.model.machine import Needs
 from semantica_daemon.store import needs, transition
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, queues
-from semantica_daemon.store.writes.templates import Admit
 
 # One walk for each need of the machine that is met: what is not is never looked at.
 DUE = """
@@ -57,7 +56,6 @@ FROM (
 class Promote(Struct, frozen=True):
     """`most` of each kind: small, so that nobody waits long for the writer; what is left comes right after."""
 
-    admit: Admit
     most: int = 25
 
 
@@ -74,7 +72,7 @@ def promote(tx: Tx, request: Promote) -> Due:
         transition.end_waiting(tx, job_id, origin, state.SKIPPED_DEADLINE)
     for (job_id,) in tx.execute(EXPIRED, bound).fetchall():
         transition.end_waiting(tx, job_id, state.QUEUED, state.SKIPPED_TTL)
-    fire.fire_due(tx, request.admit)
+    fire.fire_due(tx)
     for idle, charging in tx.facts.met:
         for (job_id,) in tx.execute(DUE, {**bound, "idle": idle, "charging": charging}).fetchall():
             transition.promote(tx, job_id)

@@ -12,7 +12,6 @@ from semantica_daemon.model.schedule import Misfire, Overlap
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, templates
 from semantica_daemon.store.writes.fire import COLUMNS, Schedule
-from semantica_daemon.store.writes.templates import Admit
 
 BY_KEY = f"""
 SELECT {COLUMNS}
@@ -60,11 +59,6 @@ class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     schedule_id: Label | None = None
 
 
-class ScheduleRequest(Struct, frozen=True):
-    asked: Any
-    admit: Admit
-
-
 class ScheduleKept(Struct, frozen=True):
     schedule_id: str
     name: str
@@ -89,10 +83,9 @@ class ScheduleDeleted(Struct, frozen=True):
     deleted: bool = True
 
 
-def put(tx: Tx, request: ScheduleRequest) -> ScheduleKept:
-    asked: PutSchedule = request.asked
+def put(tx: Tx, asked: PutSchedule) -> ScheduleKept:
     cron.check(asked.cron_expression, asked.timezone)
-    template_id = _template(tx, request)
+    template_id = _template(tx, asked)
     known = _known(tx, asked)
     schedule_id = known.schedule_id if known else tx.ids.job()
     enabled = asked.enabled if asked.enabled is not None else known is None or bool(known.enabled)
@@ -129,9 +122,9 @@ def delete(tx: Tx, asked: WhichSchedule) -> ScheduleDeleted:
     return ScheduleDeleted(schedule.schedule_id)
 
 
-def trigger(tx: Tx, request: ScheduleRequest) -> fire.Triggered:
+def trigger(tx: Tx, asked: WhichSchedule) -> fire.Triggered:
     """Now, once, whatever its cron says; also when it is disabled."""
-    return fire.trigger(tx, find(tx, request.asked.schedule_id), request.admit)
+    return fire.trigger(tx, find(tx, asked.schedule_id))
 
 
 def find(tx: Tx, key: str) -> Schedule:
@@ -155,11 +148,11 @@ def _found(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
 
-def _template(tx: Tx, request: ScheduleRequest) -> str:
+def _template(tx: Tx, asked: PutSchedule) -> str:
     """Its id; with these overrides it must make a job that can run."""
-    template_id, _, spec = templates.find(tx, request.asked.template_id)
+    template_id, _, spec = templates.find(tx, asked.template_id)
     try:
-        request.admit(fire.spec_of(spec, request.asked.param_overrides))
+        tx.admit(fire.spec_of(spec, asked.param_overrides))
     except Refusal as refused:
         refused.moved("$.payload", "$.param_overrides")
         raise

@@ -1,6 +1,5 @@
 """template.put and template.delete, and the jobs that are made from a template. `catalogue` answers questions."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,10 +7,8 @@ from msgspec import Struct
 
 from semantica_daemon.errors import InUse, InvalidParams, NameTaken, Refusal, TemplateNotFound
 from semantica_daemon.model.job import JobSpec, Label
+from semantica_daemon.store.admitted import Admitted, Origin
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes.decide import Admitted, Origin
-
-Admit = Callable[[JobSpec], Admitted]
 
 # By id before by name, should somebody have named one by another's id.
 BY_KEY = """
@@ -40,13 +37,6 @@ class PutTemplate(Struct, frozen=True, forbid_unknown_fields=True):
     template_id: Label | None = None
 
 
-class TemplateRequest(Struct, frozen=True):
-    """What was asked for, with what makes a job of a spec: a template that could never become one is refused."""
-
-    asked: PutTemplate
-    admit: Admit
-
-
 class TemplateKept(Struct, frozen=True):
     template_id: str
     name: str
@@ -64,9 +54,9 @@ class TemplateDeleted(Struct, frozen=True):
     deleted: bool = True
 
 
-def put(tx: Tx, request: TemplateRequest) -> TemplateKept:
-    asked = request.asked
-    _check(asked.spec, request.admit)
+def put(tx: Tx, asked: PutTemplate) -> TemplateKept:
+    """One that could never become a job is refused."""
+    _check(tx, asked.spec)
     spec = check_size(asked.spec, "$.spec")
     by_name = tx.execute(BY_NAME, {"name": asked.name}).fetchone()
     known = by_name if asked.template_id is None else find(tx, asked.template_id)
@@ -100,13 +90,13 @@ def find(tx: Tx, key: str) -> tuple[str, str, str]:
 
 def filled(tx: Tx, job: Admitted) -> Admitted:
     """A job that names a template is admitted with what that says; what the call itself says goes before."""
-    if job.admit is None:
+    if job.spec.template_id is None:
         return job
     given: dict[str, Any] = msgspec.to_builtins(job.spec)
     template_id, _, text = find(tx, given.pop("template_id"))
     spec: dict[str, Any] = msgspec.json.decode(text)
     spec |= given | {"payload": {**spec.get("payload", {}), **given.get("payload", {})}}
-    admitted = job.admit(read(msgspec.json.encode(spec)))
+    admitted = tx.admit(read(msgspec.json.encode(spec)))
     return msgspec.structs.replace(admitted, spec_hash=job.spec_hash, origin=Origin(template_id))
 
 
@@ -126,7 +116,7 @@ def check_size(value: Any, path: str) -> str:
     return text.decode()
 
 
-def _check(spec: JobSpec, admit: Admit) -> None:
+def _check(tx: Tx, spec: JobSpec) -> None:
     for field in ONCE:
         if getattr(spec, field) is not None:
             hint = "leave it out: a template makes more than one job"
@@ -137,7 +127,7 @@ def _check(spec: JobSpec, admit: Admit) -> None:
     if spec.deadline is not None:
         raise _wrong("a template takes no fixed time", "$.spec.deadline", "use timeout_ms or ttl_ms")
     try:
-        secrets = admit(spec).secrets
+        secrets = tx.admit(spec).secrets
     except Refusal as refused:
         refused.moved("$", "$.spec")
         raise
