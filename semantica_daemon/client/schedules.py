@@ -181,7 +181,7 @@ def _names(parser: Parser) -> None:
 
 def _put_options(parser: Parser) -> None:
     add = parser.add_argument
-    add("name", metavar="NAME", help="the same name again changes it")
+    add("name", metavar="NAME", help="the same name again replaces it")
     add("--template", required=True, metavar="T", help="what its jobs are: a template's name or id")
     add("--cron", required=True, metavar="CRON", help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …")
     add("--zone", metavar="ZONE", help="the time zone of CRON (default: yours)")

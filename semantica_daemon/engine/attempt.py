@@ -131,14 +131,17 @@ class Attempt:
         self._over(self)
 
     def _as_stopped(self, outcome: Outcome) -> Outcome:
-        """Past a limit it failed, whatever it says; a run that still finished when it was to make way has finished."""
+        """Past a limit it failed, whatever it says; made to make way it has not finished, since a handler that looks at
+        `ctx.cancelled` and a command that exits 0 on SIGTERM only say so. At shutdown a run that finished has."""
         if self._cause == "timeout":
             return timed_out(self.claim.timeout_ms or 0)
         if self._cause == "deadline":
             return PAST_DEADLINE
-        if outcome.error is not None and not outcome.unstarted:
-            return {"lost": LOST, "shutdown": SHUT_DOWN}.get(self._cause or "", outcome)
-        return outcome
+        if outcome.unstarted:
+            return outcome
+        if self._cause == "lost":
+            return LOST
+        return SHUT_DOWN if self._cause == "shutdown" and outcome.error is not None else outcome
 
     def look_at_clock(self) -> None:
         """Its deadline is an instant of the wall clock, and may have come sooner than its timer thinks."""

@@ -27,7 +27,7 @@ def start(spec: JobSpec, now: int, postponed_since: int | None, awaits_turn: boo
     at, is_delay = _time(spec, now, since)
     unmet = (schedule.wait_for_event is not None) + len(schedule.conditions or ()) + awaits_turn
     waits = unmet or schedule.wait_for_idle or schedule.require_charging or (at is not None and at > now)
-    return Start(state.SCHEDULED if waits else state.QUEUED, at, is_delay, unmet, since, _warnings(spec, now))
+    return Start(state.SCHEDULED if waits else state.QUEUED, at, is_delay, unmet, since, _warnings(spec, now, at))
 
 
 def _time(spec: JobSpec, now: int, since: int | None) -> tuple[int | None, bool]:
@@ -48,7 +48,7 @@ def quiet_at(now: int, since: int, debounce_ms: int, max_wait_ms: int | None) ->
     return quiet if max_wait_ms is None else min(quiet, since + max_wait_ms)
 
 
-def _warnings(spec: JobSpec, now: int) -> tuple[str, ...]:
+def _warnings(spec: JobSpec, now: int, start_at: int | None) -> tuple[str, ...]:
     warnings = []
     at = spec.schedule.scheduled_at
     if at is not None and at <= now:
@@ -56,6 +56,8 @@ def _warnings(spec: JobSpec, now: int) -> tuple[str, ...]:
         warnings.append(f"scheduled_at is in the past: {'it does not delay it' if waits else 'it runs now'}")
     if spec.deadline is not None and spec.deadline <= now:
         warnings.append("the deadline has passed already: it will not run")
+    elif spec.deadline is not None and start_at is not None and spec.deadline <= start_at:
+        warnings.append("the deadline comes before its time: it will not run")
     return tuple(warnings)
 
 
