@@ -24,6 +24,8 @@ from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
 
+LIMITS = ("timeout", "deadline", "lost")
+
 
 class Housing(Struct, frozen=True):
     """What a command is started with besides its own: where its files go and whom it may talk to."""
@@ -78,6 +80,7 @@ class Attempt:
         self._cause: Stop | None = None
         self._began = shop.clock.monotonic()
         self._deadline = claim.deadline
+        self._ended = False
         self.work = work(self)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -86,8 +89,9 @@ class Attempt:
         return self._cause is not None
 
     def stop(self, cause: Stop) -> None:
-        """Ask it to stop; the first cause counts, and grace begins with it."""
-        if self._cause is not None:
+        """Ask it to stop; the first cause counts, and grace begins with it. One whose end is known is not judged by
+        what comes after: only a cancel and the daemon's own end still make what it has left go."""
+        if self._cause is not None or (self._ended and cause in LIMITS):
             return
         self._cause = cause
         self.give_grace()
@@ -105,6 +109,7 @@ class Attempt:
             self.give_grace()
 
     def _end_limits(self) -> None:
+        self._ended = True
         self._deadline = None
         for timer in self._timers:
             timer.cancel()

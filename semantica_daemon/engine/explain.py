@@ -29,9 +29,10 @@ class Explainer:
         power = await self._machine.power() if job.require_charging else None
         if idle is not None:
             await self._machine.let_go()
+        busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # and nobody knows until when
         return Seen(
             idle=idle.idle if idle else None,
-            idle_for_ms=idle.idle_for_ms if idle else None,
+            idle_for_ms=idle.idle_for_ms if idle and not busy else None,
             idle_ms=self._machine.rules.idle_ms,
             idle_detail=idle.detail if idle else "",
             charging=power.charging if power else None,
