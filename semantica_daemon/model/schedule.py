@@ -39,15 +39,16 @@ class Fired(Struct, frozen=True):
     last: int
 
 
-def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int) -> Firing:
+def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int, fired: Fired | None = None) -> Firing:
     """Whatever the policy, the newest fire and the older are skipped; it says how many. Work is bounded by counting
-    back from now.
+    back from now. What has fired before the clock was set back is neither.
     """
     if trigger_at > now:
         return Firing((), 0, False, None, None, trigger_at)
     most = MOST_AT_ONCE if misfire == "run_all" else 1
-    newest_first = list(islice(_newest_first(expression, zone, trigger_at, now), most + MOST_COUNTED + 1))
-    if misfire == "skip" and now - newest_first[0] > ON_TIME_MS:
+    missed = _since(expression, zone, trigger_at, now, fired)
+    newest_first = list(islice(missed, most + MOST_COUNTED + 1))
+    if misfire == "skip" and newest_first and now - newest_first[0] > ON_TIME_MS:
         most = 0
     fire, skipped = newest_first[:most], newest_first[most:]
     return Firing(
@@ -60,10 +61,17 @@ def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int) -> 
     )
 
 
-def _newest_first(expression: str, zone: str, trigger_at: int, now: int) -> Iterator[int]:
-    """What was promised counts, even if the zone's rules have changed since and it would no longer be an occurrence."""
-    yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, now))
-    yield trigger_at
+def _since(expression: str, zone: str, trigger_at: int, now: int, fired: Fired | None) -> Iterator[int]:
+    """The newest first. What was promised counts, even if the zone's rules have changed since and it would no longer be
+    an occurrence."""
+    if fired is None or fired.last < trigger_at or now < fired.first:
+        yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, now))
+    else:
+        yield from takewhile(lambda at: at > fired.last, cron.occurrences_back(expression, zone, now))
+        before = cron.occurrences_back(expression, zone, fired.first - 1)
+        yield from takewhile(lambda at: at > trigger_at, before)
+    if fired is None or not fired.first <= trigger_at <= fired.last:
+        yield trigger_at
 
 
 def going_on(expression: str, zone: str, trigger_at: int, now: int, most: int) -> Firing:

@@ -261,6 +261,18 @@ def test_what_fired_while_the_clock_was_wrong_for_a_moment_silences_nobody_when_
     assert settled(EVERY_MINUTE, "UTC", fired, NOW) == NOW + MINUTE
 
 
+@pytest.mark.parametrize("misfire", POLICIES)
+def test_what_had_fired_before_the_clock_was_set_back_is_not_missed_when_it_is_past_again(misfire: str) -> None:
+    """Fired at :10 and :20 past, set back an hour, asleep until half past: only what is new to it counts."""
+    fired = Fired(NOW + 10 * MINUTE, NOW + 20 * MINUTE)
+    for trigger_at, fresh in ((NOW, [NOW, NOW + 5 * MINUTE, NOW + 25 * MINUTE]), (fired.first, [NOW + 25 * MINUTE])):
+        found = due("*/5 * * * *", "UTC", misfire, trigger_at, NOW + 29 * MINUTE, fired)
+        fire = {"run_once": fresh[-1:], "skip": [], "run_all": fresh}[misfire]
+        assert (list(found.fire), found.skipped) == (fire, len(fresh) - len(fire))
+    nothing = due("*/5 * * * *", "UTC", misfire, fired.first, fired.last, fired)
+    assert (nothing.fire, nothing.skipped, nothing.next_trigger_at) == ((), 0, NOW + 25 * MINUTE)
+
+
 def test_what_fires_without_a_break_is_one_row() -> None:
     fired = None
     for number in range(1, 6):

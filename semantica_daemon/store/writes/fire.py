@@ -148,9 +148,10 @@ def _firing(tx: Tx, schedule: Schedule) -> tuple[rule.Firing, int | None]:
     """And until when it makes up for what it has missed, if there is more than can be done at once: that was cut to
     size when it began, and is gone on with unless it was interrupted for long."""
     due, until = schedule.next_trigger_at or tx.now, schedule.missed_until
+    cron = schedule.cron_expression, schedule.timezone
     if until is not None and due <= until <= tx.now <= until + CATCHING_UP_MS:
-        return rule.going_on(schedule.cron_expression, schedule.timezone, due, tx.now, MOST_JOBS), until
-    firing = rule.due(schedule.cron_expression, schedule.timezone, schedule.misfire, due, tx.now)
+        return rule.going_on(*cron, due, tx.now, MOST_JOBS), until
+    firing = rule.due(*cron, schedule.misfire, due, tx.now, schedule.fired)
     later = firing.fire[MOST_JOBS:]
     if not later:
         return firing, None

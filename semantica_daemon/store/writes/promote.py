@@ -56,7 +56,7 @@ FROM (
 class Promote(Struct, frozen=True):
     """`most` of each kind: small, so that nobody waits long for the writer; what is left comes right after."""
 
-    most: int = 25
+    most: int = 6
 
 
 class Due(Struct, frozen=True):
