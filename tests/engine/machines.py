@@ -14,7 +14,7 @@ BOTH = {**IDLE, "require_charging": True}
 
 class Told(Sources):
     """The real sources that need no bus, pointed at folders that are not there and at a screen, of which they can tell
-    nothing; so idleness is what editors say, and goes by the manual clock. `asked` counts."""
+    nothing; so idleness is what editors say, and goes by the manual clock. `asked` and `let_go` count."""
 
     def __init__(self, harness: Harness, mains: bool | None) -> None:
         nowhere = harness.paths.data / "nowhere"
@@ -22,6 +22,11 @@ class Told(Sources):
         self._chain = {"tty": self._tty, "load": self._load}
         self.mains = mains
         self.asked: Counter[str] = Counter()
+        self.let_go = 0
+
+    async def close(self) -> None:
+        self.let_go += 1
+        await super().close()
 
     async def idle(self, first: bool = True) -> list[Answer]:
         self.asked["idle"] += 1

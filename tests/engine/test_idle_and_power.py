@@ -191,3 +191,14 @@ async def test_who_has_just_typed_need_not_be_asked_before_idle_ms_are_over(desk
     machine.asked.clear()
     assert await fire_only(desk, 15_000) == 3
     assert machine.asked == {}
+
+
+async def test_who_was_asked_is_let_go_when_nobody_waits_any_more(desk: Harness) -> None:
+    machine = told(desk)
+    await type_something(desk)
+    job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
+    await desk.settle()
+    machine.let_go = 0
+    await desk.advance(IDLE_MS + 10_000)
+    assert await desk.state(job_id) == "DONE"
+    assert machine.let_go == 1

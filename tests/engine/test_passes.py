@@ -66,6 +66,21 @@ async def test_something_due_that_is_committed_during_a_step_is_not_forgotten() 
         assert part.steps == 3
 
 
+async def test_it_is_not_forgotten_either_when_the_part_had_been_waiting_for_something_sooner() -> None:
+    """That is past when the step under way has looked, and says nothing of what is committed meanwhile."""
+    part, clock = Part(), ManualClock()
+    part.due = START + 5000
+    async with started(part, clock) as one:
+        part.gate.clear()
+        one.wake()
+        await rest()
+        one.wake_by(START + 1_000_000)
+        part.due = None
+        part.gate.set()
+        await rest()
+        assert part.steps == 3
+
+
 async def test_many_wakes_are_one() -> None:
     part, clock = Part(), ManualClock()
     async with started(part, clock) as one:
