@@ -93,7 +93,7 @@ class Minute:
 
     def enqueue(self, kind: str, **spec: Any) -> None:
         ack = self.process.call("job.enqueue", **spec)
-        assert ack["warnings"] == [] or kind == "at", ack
+        assert ack["warnings"] == [] or kind in ("at", "deadline"), ack
         self.asked.setdefault(kind, []).append(ack["job_id"])
 
     def jobs(self, kind: str) -> list[Any]:

@@ -176,7 +176,7 @@ def test_a_database_held_by_another_does_not_keep_it_past_a_second_signal(start:
 
 
 def test_a_failure_nobody_foresaw_stops_the_daemon_and_recovery_takes_over(start: Callable[..., Process]) -> None:
-    process = start(SEMANTICA_FAILPOINT="before_commit:raise:4")
+    process = start(SEMANTICA_FAILPOINT="before_commit:raise:8")
     with suppress(EOFError, OSError, RpcError):
         for _ in range(10):
             enqueue(process, "semantica.noop")

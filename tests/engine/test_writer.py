@@ -188,6 +188,7 @@ async def test_only_a_durable_enqueue_is_answered_after_a_synced_commit(manual: 
 
 
 async def test_one_durable_of_many_makes_the_whole_commit_synced(manual: Harness) -> None:
+    await manual.settle()
     commits = recorded(manual)
     jobs = [{"job_type": "semantica.noop"}, {"job_type": "semantica.noop", "durable": True}]
     await manual.call("job.enqueue_many", jobs=jobs)
