@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.crash.invariants import reading
 from tests.crash.journal import Journal
+from tests.crash.waiting import Saying, Sayings, check_latched
 from tests.harness import Process
 
 # What a command may be, the everyday ones more often; `tests/crash/command` has them.
@@ -24,6 +25,7 @@ class Ledger:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.cancelled: set[str] = set()
         self.keys: dict[str, str] = {}
+        self.latched: set[tuple[str, str]] = set()
         self.broken: list[str] = []
 
     def acknowledged(self, spec: dict[str, Any], ack: dict[str, Any]) -> None:
@@ -43,6 +45,10 @@ class Ledger:
         with self._lock:
             self.cancelled.update(job_ids)
 
+    def emit_answered(self, job_id: str, key: str) -> None:
+        with self._lock:
+            self.latched.add((job_id, key))
+
     def promised(self) -> tuple[set[str], set[str]]:
         with self._lock:
             return set(self.jobs), set(self.cancelled)
@@ -50,6 +56,9 @@ class Ledger:
     def check(self, home: Path, ended: bool) -> None:
         """Everything promised by now is there; with `ended`, it has come to an end, the one that was promised."""
         jobs, cancelled = self.promised()
+        with self._lock:
+            latched = set(self.latched)
+        check_latched(home, latched, ended)
         with reading(home) as connection:
             states = dict(connection.execute("SELECT id, state FROM jobs").fetchall())
         lost = jobs - states.keys()
@@ -73,6 +82,7 @@ class Caller(threading.Thread):
         self._random = Random(seed)
         self._number = 0
         self._generation = 0
+        self._sayings = Sayings(name, self._random)
         self._owed: list[dict[str, Any]] = []
         self.stop = threading.Event()
         self.failure: BaseException | None = None
@@ -82,6 +92,8 @@ class Caller(threading.Thread):
             while not self.stop.is_set():
                 self._converse()
                 self.stop.wait(0.01)
+            with self._process.connect() as connection, connection.makefile("rwb") as stream:
+                self._say(stream, everything=True)
         except BaseException as error:
             self.failure = error
 
@@ -92,6 +104,7 @@ class Caller(threading.Thread):
                 fresh = [self._spec() for _ in range(self._random.randrange(1, 20))]
                 self._owed = self._owed + fresh
                 self._burst(stream)
+                self._say(stream, everything=False)
                 self._maybe_ask_again()
         self._owed = [spec for spec in self._owed if "idempotency_key" in spec]
 
@@ -107,8 +120,30 @@ class Caller(threading.Thread):
             number, ack = _receive(stream)
             spec = asked.pop(number)
             self._ledger.acknowledged(spec, ack)
+            self._sayings.acknowledged(spec, ack["job_id"])
             self._owed.remove(spec)
         self._maybe_cancel(stream)
+
+    def _say(self, stream: Any, everything: bool) -> None:
+        """What its jobs wait for; what was answered has come, whatever happens next."""
+        asked: dict[int, Saying] = dict(enumerate(self._sayings.to_say(everything)))
+        for number, saying in asked.items():
+            _send(stream, number, "event.emit", {"key": saying.key, "value": saying.value})
+        stream.flush()
+        for _ in list(asked):
+            number, answer = self._answer(stream, asked)
+            saying = asked.pop(number)
+            self._sayings.said(saying, answer["matched"])
+            if saying.job_id is not None:
+                self._ledger.emit_answered(saying.job_id, saying.key)
+
+    def _answer(self, stream: Any, asked: dict[int, Saying]) -> tuple[int, Any]:
+        try:
+            return _receive(stream)
+        except (OSError, EOFError):
+            for saying in asked.values():
+                saying.tried = True
+            raise
 
     def _maybe_ask_again(self) -> None:
         """As if an answer had been lost: an old call once more, which must give the same job."""
@@ -146,6 +181,8 @@ class Caller(threading.Thread):
             spec["idempotency_key"] = f"{self.name}-{self._number}"
         if choose() < 0.05:
             spec["durable"] = True
+        if choose() < 0.04 and spec["job_type"] != "command":
+            return spec | {"schedule": self._sayings.schedule()}
         return spec | self._lane() if choose() < 0.3 and spec["job_type"] != "command" else spec
 
     def _busy(self) -> dict[str, Any]:
@@ -166,7 +203,9 @@ class Caller(threading.Thread):
         }  # fmt: skip
 
     def _lane(self) -> dict[str, Any]:
-        """A lane of its own that it numbers, or one that all share and the daemon numbers."""
+        """A lane of its own that it numbers, or one that all share and the daemon numbers, or waits to be quiet."""
+        if self._random.random() < 0.2:
+            return {"subject_key": "saved", "debounce_ms": 30, "max_wait_ms": 150}
         if self._random.random() < 0.5:
             self._generation += self._random.randrange(1, 4)
             return {"subject_key": f"own::{self.name}", "generation": self._generation}

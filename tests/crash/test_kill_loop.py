@@ -17,6 +17,7 @@ import pytest
 from tests.crash import invariants, survey
 from tests.crash.journal import Journal
 from tests.crash.load import Caller, Ledger
+from tests.crash.waiting import Seconds
 from tests.engine import deeds
 from tests.harness import Process
 
@@ -24,7 +25,8 @@ KILLS = int(os.environ.get("SEMANTICA_KILLS", "30"))
 SEED = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
 KILLS_A_ROUND = 15
 CLIENTS = 3
-CONFIG = deeds.config(slots=12, more="[queues.default]\nslots = 6\n[queues.commands]\nslots = 4\n")
+QUEUES = "[queues.default]\nslots = 6\n[queues.commands]\nslots = 4\n"
+CONFIG = deeds.config(slots=12, more=f'{QUEUES}[machine]\nidle = "always"\npower = "mains"\n')
 FILES = {
     "config.toml",
     "meta.db",
@@ -81,6 +83,7 @@ class Round:
     def play(self, kills: int) -> None:
         (self.home / "config.toml").write_text(CONFIG)
         with Process(self.home).start() as process:
+            self.seconds = Seconds(process)
             callers = [self._caller(process, f"c{number}") for number in range(CLIENTS)]
             for caller in callers:
                 caller.start()
@@ -90,6 +93,7 @@ class Round:
                 caller.stop.set()
                 caller.join(10)
             assert [caller.failure for caller in callers] == [None] * CLIENTS
+            self.seconds.stop(process)
             until_all_has_ended(process)
             self._check(ended=True)
             assert survey.processes(self.home) == []
@@ -114,6 +118,7 @@ class Round:
         survey.check(self.home)
         invariants.check(self.home)
         self.ledger.check(self.home, ended)
+        self.seconds.check(self.home)
         self.journal.check(self.home, ended)
 
     def _check_files(self) -> None:
@@ -127,7 +132,8 @@ class Round:
     def told(self) -> str:
         lines = self.journal.lines()
         begun = {line.run_id for line in lines if line.word == "begin"}
-        return f"{len(self.ledger.jobs)} jobs, {len(begun)} runs of commands, {len(lines)} lines"
+        jobs = f"{len(self.ledger.jobs)} jobs, {len(self.ledger.latched)} events heard"
+        return f"{jobs}, {len(begun)} runs of commands, {len(lines)} lines"
 
 
 @pytest.mark.timeout(60 + 10 * KILLS)

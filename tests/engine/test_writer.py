@@ -197,6 +197,7 @@ async def test_one_durable_of_many_makes_the_whole_commit_synced(manual: Harness
 
 async def test_a_busy_writer_syncs_once_a_second(manual: Harness) -> None:
     """Ten commits a second for five seconds: a synced one in every second, and few more."""
+    await manual.settle()
     commits = recorded(manual)
     synced = set()
     for _ in range(50):

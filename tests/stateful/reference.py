@@ -1,62 +1,22 @@
-"""The store as a dict: what semantics.md says of states, lanes, order, attempts and time, in the plainest way.
+"""The store as a dict: what semantics.md says of states, lanes, order, attempts, conditions and time, plainly.
 
-The machine does each thing twice, here and in SQLite. Nothing here knows of planner, transition or SQL.
+The machine does each thing twice, here and in SQLite. Nothing here knows of planner, transition or SQL. Durations are
+counted in time that has really passed, so that a clock that is set cannot touch them; `timetable` has the schedules.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from semantica_daemon.errors import GenerationOwner, IdempotencyConflict, QueueFull
+from semantica_daemon.errors import GenerationOwner, IdempotencyConflict, QueueFull, Refusal
 from semantica_daemon.model.job import Ack
 from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.transition import Claim
+from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, lane_of
 
-LIVE = ("QUEUED", "SCHEDULED", "RUNNING")
-WAITING = ("QUEUED", "SCHEDULED")
+NEEDS = [(False, False), (False, True), (True, False), (True, True)]
 DAY = 86_400_000
-Lane = tuple[str, str]
-
-
-@dataclass
-class Job:
-    id: str
-    spec: dict[str, Any]
-    state: str
-    created_at: int
-    generation: int = 0
-    position: int = 0
-    scheduled_at: int | None = None
-    expires_at: int | None = None
-    attempts: int = 0
-    run_count: int = 0
-    run: Running | None = None
-    stale: bool = False
-    stop: str | None = None
-    superseded_by: str | None = None
-    begun: bool = False
-    claim_attempts: int = 0
-
-    @property
-    def queue(self) -> str:
-        return str(self.spec["queue"])
-
-    @property
-    def lane(self) -> Lane | None:
-        return lane_of(self.spec)
-
-    @property
-    def order(self) -> tuple[int, int, int, str]:
-        return -self.spec["priority"], self.position, self.created_at, self.id
-
-
-@dataclass
-class Known:
-    """What is known of a lane."""
-
-    newest: int
-    owner: str
-    generations: dict[int, str]
-    interrupts: int = 0
 
 
 @dataclass
@@ -64,39 +24,59 @@ class Reference:
     max_slots: int
     slots: dict[str, int]
     max_queued: dict[str, int]
+    time: Time
+    facts: tuple[bool, bool] = (False, False)
     jobs: dict[str, Job] = field(default_factory=dict)
     lanes: dict[Lane, Known] = field(default_factory=dict)
     keys: dict[str, tuple[dict[str, Any], str, int]] = field(default_factory=dict)
     paused: dict[str, int | None] = field(default_factory=dict)
     positions: int = 0
+    interrupts: Counter[str] = field(default_factory=Counter)
 
     # What arrives
 
-    def enqueue(self, spec: dict[str, Any], now: int, told: Any) -> None:
+    def enqueue(self, spec: dict[str, Any], told: Any) -> None:
         """`told` is the store's answer, an Ack or a refusal: it must be the one due, and is then carried out."""
         key = spec["idempotency_key"]
-        if key in self.keys and self.keys[key][2] > now:
-            same, job_id, _ = self.keys[key]
-            if same != spec:
-                assert isinstance(told, IdempotencyConflict), told
-            else:
-                self._existing(told, job_id)
+        due = self._by_key(spec) or self.decide(spec)
+        if isinstance(due, type):
+            assert isinstance(told, due), told
             return
+        assert isinstance(told, Ack), told
+        if isinstance(due, str):
+            job = self.jobs[due]
+            assert (told.existing, told.job_id, told.state, told.superseded) == (True, due, job.state, ())
+        else:
+            waiting = [job.id for job in due.waiting]
+            self.arrives(due, told.job_id)
+            shown = due.job.generation if due.job.lane else spec["generation"]
+            assert (told.existing, told.state, told.generation) == (False, due.job.state, shown)
+            assert sorted(told.superseded) == sorted(waiting)
+        if key and not self._by_key(spec):
+            self.keys[key] = (spec, told.job_id, self.time.elapsed + DAY)
+
+    def _by_key(self, spec: dict[str, Any]) -> str | type[Refusal] | None:
+        same, job_id, until = self.keys.get(spec["idempotency_key"], ({}, "", -1))
+        if until <= self.time.elapsed:
+            return None
+        return job_id if same == spec else IdempotencyConflict
+
+    def decide(self, spec: dict[str, Any], schedule_id: str | None = None) -> Arrival | str | type[Refusal]:
+        """A refusal, the id of a job that is known already, or a new one."""
         lane = lane_of(spec)
         known = self.lanes.get(lane) if lane else None
-        in_lane = [job for job in self._live() if lane and job.lane == lane]
         generation = self._generation(spec, known) if lane else spec["generation"] or 0
         owner = "server" if spec["generation"] is None else "client"
+        new = Job("", spec, len(self.jobs), generation=generation, schedule_id=schedule_id)
+        in_lane = [job for job in self.live() if lane and job.lane == lane]
         if known and owner != known.owner and (in_lane or generation <= known.newest):
-            assert isinstance(told, GenerationOwner), told
-        elif known and generation in known.generations:
-            self._existing(told, known.generations[generation])
-            if key:
-                self.keys[key] = (spec, known.generations[generation], now + DAY)
-        elif known and generation < known.newest:
-            self._record(spec, now, told, generation, known.generations[known.newest])
-        else:
-            self._newest(spec, now, told, generation, owner)
+            return GenerationOwner
+        if known and generation in known.generations:
+            return known.generations[generation]
+        if known and generation < known.newest:
+            return Arrival(new, owner, [], known.generations[known.newest])
+        arrival = Arrival(new, owner, [job for job in self.live() if lane and self._gives_way(job, spec)])
+        return QueueFull if self._is_full(arrival) else arrival
 
     def _generation(self, spec: dict[str, Any], known: Known | None) -> int:
         given: int | None = spec["generation"]
@@ -104,133 +84,192 @@ class Reference:
             return given
         return known.newest + 1 if known else 1
 
-    def _existing(self, told: Any, job_id: str) -> None:
-        job = self.jobs[job_id]
-        assert isinstance(told, Ack), told
-        assert (told.existing, told.job_id, told.state, told.superseded) == (True, job_id, job.state, ())
-
-    def _newest(self, spec: dict[str, Any], now: int, told: Any, generation: int, owner: str) -> None:
-        lane = lane_of(spec)
-        older = [job for job in self._live() if lane and self._gives_way(job, spec)]
-        waiting = [job for job in older if job.state in WAITING]
-        depth = sum(job.state in WAITING and job.queue == spec["queue"] for job in self.jobs.values())
-        makes_room = any(job.queue == spec["queue"] for job in waiting)
-        if not makes_room and depth >= self.max_queued.get(spec["queue"], 10**9):
-            assert isinstance(told, QueueFull), told
-            return
-        self._record(spec, now, told, generation, None)
-        assert sorted(told.superseded) == sorted(job.id for job in waiting)
-        for job in waiting:
-            self._end(job, "SUPERSEDED", told.job_id)
-        if lane:
-            known = self.lanes.setdefault(lane, Known(generation, owner, {}))
-            self._outdate(older, spec, told.job_id)
-            known.newest, known.owner = generation, owner
-            known.generations[generation] = told.job_id
+    def _is_full(self, arrival: Arrival) -> bool:
+        """Whoever it supersedes in its queue makes way for it."""
+        queue = arrival.job.queue
+        depth = sum(job.state in WAITING and job.queue == queue for job in self.jobs.values())
+        makes_room = any(job.queue == queue for job in arrival.waiting)
+        return not makes_room and depth >= self.max_queued.get(queue, 10**9)
 
     def _gives_way(self, job: Job, spec: dict[str, Any]) -> bool:
         if job.lane is None:
             return False
         return job.lane == lane_of(spec) or (spec["supersede"] == "subject" and job.lane[0] == spec["subject_key"])
 
-    def _outdate(self, older: list[Job], spec: dict[str, Any], by: str) -> None:
+    def arrives(self, arrival: Arrival, job_id: str, one_at_a_time: bool = False) -> Job:
+        """`one_at_a_time`: it waits until the jobs of its schedule that are left have ended."""
+        job, waiting = arrival.job, arrival.waiting
+        job.id, job.awaits_turn = job_id, one_at_a_time and bool(self.of_schedule(arrival.job.schedule_id))
+        self._time(job, [older.postponed_since for older in waiting if older.lane == job.lane])
+        for older in waiting:
+            self.end(older, "SUPERSEDED", job_id)
+        if job.lane and not arrival.winner:
+            known = self.lanes.setdefault(job.lane, Known(job.generation, arrival.owner, {}))
+            self._outdate(arrival.older, job)
+            known.newest, known.owner = job.generation, arrival.owner
+        if job.lane:
+            self.lanes[job.lane].generations[job.generation] = job_id
+        if arrival.winner:
+            job.state, job.superseded_by = "SUPERSEDED", arrival.winner
+        else:
+            self._wait_or_queue(job)
+        self.jobs[job_id] = job
+        self._next_turn(job.schedule_id)
+        return job
+
+    def _time(self, job: Job, postponed: list[int | None]) -> None:
+        """Of its times the latest. A debounced job waits for its lane to be quiet, but not for ever."""
+        schedule, debounce_ms, elapsed = job.spec["schedule"], job.spec["debounce_ms"], self.time.elapsed
+        delays = [elapsed + schedule["delay_ms"]] if "delay_ms" in schedule else []
+        if debounce_ms is not None:
+            since = job.postponed_since = min((one for one in postponed if one is not None), default=elapsed)
+            most = job.spec["max_wait_ms"]
+            delays.append(elapsed + debounce_ms if most is None else min(elapsed + debounce_ms, since + most))
+        delay, fixed = max(delays, default=None), schedule.get("scheduled_at")
+        if delay is not None and (fixed is None or fixed <= self.time.now + delay - elapsed):
+            job.delay_until = delay
+        else:
+            job.at = fixed
+
+    def _wait_or_queue(self, job: Job) -> None:
+        schedule = job.spec["schedule"]
+        if schedule.get("wait_for_event") is not None:
+            job.unheard = {schedule["wait_for_event"]}
+        job.unmet_conditions = set((schedule.get("conditions") or {}).items())
+        if job.unmet or any(job.need) or not self.is_time(job):
+            job.state = "SCHEDULED"
+        else:
+            self._queue(job)
+
+    def _outdate(self, older: list[Job], by: Job) -> None:
         """The interruptions that count are those of the running job's own lane."""
         for job in [job for job in older if job.state == "RUNNING" and job.stop is None]:
             known = self.lanes[job.lane or ("", "")]
-            job.stale, job.superseded_by = True, by
-            if spec["on_running"] == "cancel" and known.interrupts < spec["max_interrupts"]:
+            job.stale, job.superseded_by = True, by.id
+            if by.spec["on_running"] == "cancel" and known.interrupts < by.spec["max_interrupts"]:
                 job.stop = "SUPERSEDED"
                 known.interrupts += 1
 
-    def _record(self, spec: dict[str, Any], now: int, told: Any, generation: int, winner: str | None) -> None:
-        assert isinstance(told, Ack), told
-        schedule = spec["schedule"]
-        at = schedule.get("scheduled_at") if "delay_ms" not in schedule else now + schedule["delay_ms"]
-        state = "SUPERSEDED" if winner else "SCHEDULED" if at is not None and at > now else "QUEUED"
-        shown = generation if lane_of(spec) else spec["generation"]
-        assert (told.existing, told.state, told.generation) == (False, state, shown)
-        job = self.jobs[told.job_id] = Job(told.job_id, spec, state, now, generation, scheduled_at=at)
-        job.superseded_by = winner
-        if winner:
-            self.lanes[lane_of(spec) or ("", "")].generations[generation] = job.id
-        if state == "QUEUED":
-            self._queue(job, now)
-        if spec["idempotency_key"]:
-            self.keys[spec["idempotency_key"]] = (spec, job.id, now + DAY)
-
     # What happens over time
 
-    def claim(self, now: int, claimed: list[Claim]) -> None:
-        """The free slots of each queue in order; what is met on the way and is too late ends."""
+    def claim(self, claimed: list[Claim]) -> None:
+        """The free slots of each queue in order; what is met on the way and is too late ends, and what the machine
+        is no longer fit for waits again."""
         room = self.max_slots - self._running()
         found: list[Job] = []
         for queue in {job.queue for job in self.jobs.values()}:
             free = min(room, self.slots.get(queue, self.max_slots) - self._running(queue))
             if free > 0 and not {queue, "*"} & self.paused.keys():
-                found += self._next_of(queue, free, now)
+                found += self._next_of(queue, free)
         expected = sorted(found, key=lambda job: job.order)[:room]
         assert [one.run.job_id for one in claimed] == [job.id for job in expected]
         for job, one in zip(expected, claimed, strict=True):
-            job.state, job.run = "RUNNING", one.run
+            job.state, job.run, job.postponed_since = "RUNNING", one.run, None
             job.begun = job.spec["execution_mode"] != "SUBPROCESS"
             job.attempts += 1
             job.run_count += 1
-            assert (one.run.attempt, one.run.started_at) == (job.attempts, now)
+            assert (one.run.attempt, one.run.started_at) == (job.attempts, self.time.now)
 
-    def _next_of(self, queue: str, free: int, now: int) -> list[Job]:
+    def _next_of(self, queue: str, free: int) -> list[Job]:
         found: list[Job] = []
-        busy = {job.lane for job in self.jobs.values() if job.state == "RUNNING"} - {None}
+        busy = {job.lane for job in self.running()} - {None}
         queued = [job for job in self.jobs.values() if (job.queue, job.state) == (queue, "QUEUED")]
         for job in sorted(queued, key=lambda job: job.order):
             if len(found) == free:
                 break
-            if not self._skip(job, now) and job.lane not in busy:
+            if self._skip(job):
+                continue
+            if not self.fits(job.need):
+                job.state = "SCHEDULED"
+            elif job.lane not in busy:
                 found.append(job)
         return found
 
-    def _skip(self, job: Job, now: int) -> bool:
+    def _skip(self, job: Job) -> bool:
         deadline = job.spec["deadline"]
-        if deadline is not None and deadline <= now:
-            self._end(job, "SKIPPED_DEADLINE")
-        elif job.state == "QUEUED" and job.expires_at is not None and job.expires_at <= now:
-            self._end(job, "SKIPPED_TTL")
+        if deadline is not None and deadline <= self.time.now:
+            self.end(job, "SKIPPED_DEADLINE")
+        elif job.state == "QUEUED" and job.expires is not None and job.expires <= self.time.elapsed:
+            self.end(job, "SKIPPED_TTL")
         return job.state not in WAITING
 
-    def promote(self, now: int) -> None:
+    def skip(self) -> None:
+        """What is too late by now."""
         for job in [job for job in self.jobs.values() if job.state in WAITING]:
-            self._skip(job, now)
-        due = [job for job in self.jobs.values() if job.state == "SCHEDULED" and (job.scheduled_at or 0) <= now]
-        for job in sorted(due, key=lambda job: job.scheduled_at or 0):
-            self._queue(job, now)
-        for queue in [queue for queue, until in self.paused.items() if until is not None and until <= now]:
+            self._skip(job)
+
+    def promote(self, told: list[str]) -> None:
+        """What has nothing left to wait for, in the order `told`: first those that need nothing of the machine, and of
+        those the first due first. Who has been there before and was taken back has no better place than others."""
+        ready = {job.id: job for job in self.jobs.values() if self.is_ready(job)}
+        chosen = [ready[job_id] for job_id in told if job_id in ready]
+        assert sorted(job.id for job in chosen) == sorted(ready)
+        places = [(NEEDS.index(job.need), self.time_of(job), job.number) for job in chosen if not job.has_come]
+        assert places == sorted(places)
+        for job in chosen:
+            self._queue(job)
+        for queue in [
+            queue for queue, until in self.paused.items() if until is not None and until <= self.time.elapsed
+        ]:
             del self.paused[queue]
 
-    def next_due(self) -> int | None:
-        waiting = [job for job in self.jobs.values() if job.state in WAITING]
-        instants = [job.spec["deadline"] for job in waiting]
-        instants += [job.scheduled_at if job.state == "SCHEDULED" else job.expires_at for job in waiting]
-        instants += list(self.paused.values())
-        return min((instant for instant in instants if instant is not None), default=None)
+    def is_ready(self, job: Job) -> bool:
+        return job.state == "SCHEDULED" and not job.unmet and self.fits(job.need) and self.is_time(job)
 
-    def finish(self, job: Job, outcome: Outcome, now: int, became: str | None, at: int | None) -> None:
+    def next_due(self) -> list[int | None]:
+        """Of everything but schedules; who waits for something else is not due."""
+        waiting = [job for job in self.jobs.values() if job.state in WAITING]
+        instants: list[int | None] = [job.spec["deadline"] for job in waiting]
+        instants += [self.time.shown(job.expires) for job in waiting if job.state == "QUEUED"]
+        fit = [job for job in waiting if job.state == "SCHEDULED" and not job.unmet and self.fits(job.need)]
+        return instants + [self.time_of(job) for job in fit] + [self.time.shown(at) for at in self.paused.values()]
+
+    def needed_from(self, which: int) -> int | None:
+        """When somebody begins to wait for idle (0) or power (1): 0 is now, None never."""
+        jobs = [job for job in self.live() if job.need[which]]
+        instants = [self.time_of(job) for job in jobs if job.state == "SCHEDULED" and not job.unmet]
+        instants += [0 for job in jobs if job.state == "QUEUED"]
+        instants += [0 for job in jobs if job.state == "RUNNING" and job.spec["stop_when_lost"]]
+        return min(instants, default=None)
+
+    def lose(self) -> list[str]:
+        """What waits in a queue and no longer may waits again; the runs that have to stop."""
+        unfit = [job for job in self.live() if not self.fits(job.need)]
+        for job in unfit:
+            job.state = "SCHEDULED" if job.state == "QUEUED" else job.state
+        return [job.run.run_id for job in unfit if job.run and job.spec["stop_when_lost"]]
+
+    def emit(self, key: str, value: str | None) -> list[str]:
+        """Latched, and never for what comes later; a condition wants the value too."""
+        matched = []
+        for job in [job for job in self.jobs.values() if job.state == "SCHEDULED"]:
+            if key in job.unheard or (key, value) in job.unmet_conditions:
+                matched.append(job.id)
+                job.unheard.discard(key)
+                job.unmet_conditions -= {(key, value or "")} if value is not None else set()
+        return matched
+
+    def finish(self, job: Job, outcome: Outcome, became: str | None, at: int | None) -> None:
         """`at` is when the store will try again: the jitter is its own, the bounds are not."""
-        status = self._verdict(job, outcome)
-        state, run_ended = status
+        state, run_ended = self._verdict(job, outcome)
         assert became == state
         job.claim_attempts += outcome.unstarted and job.stop is None
-        if state == "SCHEDULED":
+        job.attempts -= run_ended == "INTERRUPTED"
+        if state == "SCHEDULED" and run_ended == "FAILED":
             wait = job.spec["backoff_base_ms"] * 2.0 ** (job.attempts - 1)
             assert at is not None
-            assert wait * 0.9 - 1 <= at - now <= wait * 1.1 + 1
-            job.scheduled_at, job.state = at, state
+            assert wait * 0.9 - 1 <= at - self.time.now <= wait * 1.1 + 1
+            job.at, job.delay_until, job.has_come = None, self.time.elapsed + at - self.time.now, False
+        if state == "SCHEDULED":
+            job.state = state
         elif state == "QUEUED":
-            job.attempts -= 1
-            self._queue(job, now)
+            self._queue(job)
         else:
-            self._end(job, state, job.superseded_by)
-            job.attempts -= run_ended == "INTERRUPTED"
-            if job.lane and run_ended in ("DONE", "FAILED"):
-                self.lanes[job.lane].interrupts = 0
+            self.end(job, state, job.superseded_by)
+            if run_ended in ("DONE", "FAILED"):
+                self.interrupts.pop(job.schedule_id or "", None)
+                if job.lane:
+                    self.lanes[job.lane].interrupts = 0
         job.run = None
 
     def _verdict(self, job: Job, outcome: Outcome) -> tuple[str, str]:
@@ -239,11 +278,11 @@ class Reference:
             return job.stop, job.stop
         if outcome.error is None:
             return "DONE", "DONE"
+        if outcome.lost:
+            return ("SUPERSEDED" if job.stale else "SCHEDULED"), "INTERRUPTED"
         if outcome.unstarted and job.claim_attempts == 2:
             return "FAILED", "FAILED"
-        if outcome.unstarted:
-            return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
-        if outcome.interrupted and job.spec["on_interrupt"] == "requeue":
+        if outcome.unstarted or (outcome.interrupted and job.spec["on_interrupt"] == "requeue"):
             return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
         if outcome.error.class_ == "permanent" or job.attempts >= job.spec["max_attempts"]:
             return "FAILED", "FAILED"
@@ -255,7 +294,7 @@ class Reference:
             job.stop = "CANCELLED"
             return "cancelling"
         if job.state in WAITING:
-            self._end(job, "CANCELLED")
+            self.end(job, "CANCELLED")
             return "cancelled"
         return "unchanged"
 
@@ -264,23 +303,39 @@ class Reference:
     def running(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.state == "RUNNING"]
 
-    def _live(self) -> list[Job]:
+    def live(self) -> list[Job]:
         return [job for job in self.jobs.values() if job.state in LIVE]
+
+    def of_schedule(self, schedule_id: str | None) -> list[Job]:
+        return [job for job in self.live() if schedule_id is not None and job.schedule_id == schedule_id]
+
+    def fits(self, need: Iterable[bool]) -> bool:
+        return all(has or not needs for needs, has in zip(need, self.facts, strict=True))
+
+    def is_time(self, job: Job) -> bool:
+        return job.has_come or ((job.at or 0) <= self.time.now and (job.delay_until or 0) <= self.time.elapsed)
+
+    def time_of(self, job: Job) -> int:
+        """As the clock shows it; once it has come it is over."""
+        if job.has_come:
+            return 0
+        return (job.at or 0) if job.delay_until is None else self.time.now + job.delay_until - self.time.elapsed
 
     def _running(self, queue: str | None = None) -> int:
         return sum(queue in (None, job.queue) for job in self.running())
 
-    def _queue(self, job: Job, now: int) -> None:
+    def _queue(self, job: Job) -> None:
         self.positions += 1
-        job.state, job.position = "QUEUED", self.positions
-        job.expires_at = None if job.spec["ttl_ms"] is None else now + job.spec["ttl_ms"]
+        job.state, job.position, job.has_come = "QUEUED", self.positions, True
+        job.expires = None if job.spec["ttl_ms"] is None else self.time.elapsed + job.spec["ttl_ms"]
 
-    def _end(self, job: Job, state: str, by: str | None = None) -> None:
+    def end(self, job: Job, state: str, by: str | None = None) -> None:
         job.state = state
         job.superseded_by = by or job.superseded_by
+        self._next_turn(job.schedule_id)
 
-
-def lane_of(spec: dict[str, Any]) -> Lane | None:
-    if spec["subject_key"] is None or spec["supersede"] == "none":
-        return None
-    return spec["subject_key"], spec["job_type"]
+    def _next_turn(self, schedule_id: str | None) -> None:
+        """When nobody of the schedule has it, the first who waits for it."""
+        left = self.of_schedule(schedule_id)
+        if left and all(other.awaits_turn for other in left):
+            left[0].awaits_turn = False

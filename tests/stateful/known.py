@@ -1,0 +1,109 @@
+"""The values of `reference`: a job, its lane, its arrival, and the two clocks it goes by."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from semantica_daemon.store.transition import Running
+
+LIVE = ("QUEUED", "SCHEDULED", "RUNNING")
+WAITING = ("QUEUED", "SCHEDULED")
+Lane = tuple[str, str]
+
+
+@dataclass
+class Time:
+    """What the clock on the wall shows, which may be set, and how much time has really passed."""
+
+    now: int
+    elapsed: int = 0
+
+    def passes(self, ms: int) -> None:
+        self.now += ms
+        self.elapsed += ms
+
+    def shown(self, moment: int | None) -> int | None:
+        """What the clock shows, as it goes now, when that much has passed."""
+        return None if moment is None else self.now + moment - self.elapsed
+
+
+@dataclass
+class Job:
+    """`at` is a time of the clock; `delay_until` and `expires` are moments of the time that has passed. `has_come`: it
+    has been in its queue, and when it waits again then not for its time."""
+
+    id: str
+    spec: dict[str, Any]
+    number: int
+    state: str = ""
+    generation: int = 0
+    position: int = 0
+    at: int | None = None
+    delay_until: int | None = None
+    has_come: bool = False
+    expires: int | None = None
+    unheard: set[str] = field(default_factory=set)
+    unmet_conditions: set[tuple[str, str]] = field(default_factory=set)
+    awaits_turn: bool = False
+    postponed_since: int | None = None
+    schedule_id: str | None = None
+    attempts: int = 0
+    run_count: int = 0
+    run: Running | None = None
+    stale: bool = False
+    stop: str | None = None
+    superseded_by: str | None = None
+    begun: bool = False
+    claim_attempts: int = 0
+
+    @property
+    def queue(self) -> str:
+        return str(self.spec["queue"])
+
+    @property
+    def lane(self) -> Lane | None:
+        return lane_of(self.spec)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return -self.spec["priority"], self.position
+
+    @property
+    def unmet(self) -> int:
+        """How much has still to happen once."""
+        return len(self.unheard) + len(self.unmet_conditions) + self.awaits_turn
+
+    @property
+    def need(self) -> tuple[bool, bool]:
+        """(idle, power)"""
+        schedule = self.spec["schedule"]
+        return schedule.get("wait_for_idle", False), schedule.get("require_charging", False)
+
+
+@dataclass
+class Known:
+    """What is known of a lane."""
+
+    newest: int
+    owner: str
+    generations: dict[int, str]
+    interrupts: int = 0
+
+
+@dataclass
+class Arrival:
+    """A new job as it will be: `winner` has superseded it before it came, `older` is what it finds of its lane."""
+
+    job: Job
+    owner: str
+    older: list[Job]
+    winner: str | None = None
+
+    @property
+    def waiting(self) -> list[Job]:
+        return [job for job in self.older if job.state in WAITING]
+
+
+def lane_of(spec: dict[str, Any]) -> Lane | None:
+    if spec["subject_key"] is None or spec["supersede"] == "none":
+        return None
+    return spec["subject_key"], spec["job_type"]

@@ -1,0 +1,157 @@
+"""A store with its reference beside it, and what holds of the two after every step; `store_machine` does the steps."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+
+from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.database import Command, Committed
+from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.tx import StopRun
+from semantica_daemon.store.writes.clock import Reading, set_clock
+from tests.builders import NOW, Store
+from tests.stateful.known import Time
+from tests.stateful.occurrences import Occurrences
+from tests.stateful.reference import Reference
+from tests.stateful.timetable import Timetable
+from tests.store import invariants
+
+SLOTS = 3
+QUEUES = {"one": QueueRules(slots=1), "small": QueueRules(max_queued=3)}
+
+
+class OpenedStore(RuleBasedStateMachine):
+    @initialize(claiming=st.booleans())
+    def open(self, claiming: bool) -> None:
+        """`claiming`: every commit claims too, as the daemon's does; else only the rule of that name."""
+        self.claiming = claiming
+        self.home = Path(tempfile.mkdtemp(prefix="sem-machine-"))
+        self.time = Time(NOW)
+        self.uptime, self.boots = 0, 1
+        self.store = Store(self.home / "meta.db", SLOTS, QUEUES)
+        self.model = Reference(SLOTS, {"one": 1}, {"small": 3}, self.time)
+        self.timetable = Timetable(self.model, self.next_trigger_at)
+        self.accounts: dict[str, Occurrences] = {}
+        self.starts, self.was_set_back = 0, False
+        self.live: list[Recorded] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.unaccounted: list[tuple[str, dict[str, Any]]] = []
+        self.queued: list[str] = []
+        self.stops: list[StopRun] = []
+        self.to_stop: set[str] = set()
+        self.over: list[Running] = []
+        self.transact([Command(set_clock, self.reading)], claiming=False)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            shutil.rmtree(self.home)
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(f"boot {self.boots}", self.time.now - self.uptime)
+
+    def next_trigger_at(self, schedule_id: str) -> int | None:
+        (row,) = self.store.rows("SELECT next_trigger_at FROM schedules WHERE schedule_id = ?", schedule_id)
+        at: int | None = row["next_trigger_at"]
+        return at
+
+    def passes(self, ms: int) -> None:
+        self.time.passes(ms)
+        self.uptime += ms
+
+    def transact(self, commands: list[Command], claiming: bool) -> Committed:
+        """As the writer does it: the commands, then the claim, in one commit."""
+        committed = self.store.database.transact(commands, self.time.now, claiming)
+        self.live += committed.events
+        self.stops = committed.stops
+        told = [one.event for one in committed.events if one.event.event_type.startswith("schedule.")]
+        self.told = [(one.event_type, msgspec.json.decode(one.payload)) for one in told]
+        self.unaccounted += self.told
+        self.queued = [str(one.event.job_id) for one in committed.events if one.event.event_type == "job.queued"]
+        return committed
+
+    @contextmanager
+    def commit(self, verb: Any, request: Any) -> Iterator[Any]:
+        """The verb's result; the block tells the model of it, and then it is told of what was claimed."""
+        committed = self.transact([Command(verb, request)], self.claiming)
+        yield committed.results[0]
+        self.claimed(committed.claims)
+
+    def claimed(self, found: list[Claim], asked: bool = False) -> None:
+        if self.claiming or asked:
+            self.model.claim(found)
+        assert len(self.model.running()) <= SLOTS
+        assert sum(job.queue == "one" for job in self.model.running()) <= 1
+
+    def open_accounts(self) -> None:
+        """Somebody has meddled with its times: from here on none is left out, and what has come does not come again."""
+        for row in self.store.rows("SELECT * FROM schedules"):
+            schedule_id, period = row["schedule_id"], self.timetable.schedules[row["schedule_id"]].period
+            account = self.accounts.get(schedule_id)
+            if account is None or account.period != period:
+                account = self.accounts[schedule_id] = Occurrences(period, None)
+            account.clock_was_set(self.time.now, row["next_trigger_at"])
+
+    # What always holds
+
+    @invariant()
+    def rows_are_the_model_s(self) -> None:
+        for row in self.store.rows("SELECT * FROM jobs"):
+            job = self.model.jobs[row["id"]]
+            found = (row["state"], row["generation"], row["attempts"], row["run_count"], bool(row["stale"]))
+            assert found == (job.state, job.generation, job.attempts, job.run_count, job.stale)
+            assert job.stop or row["claim_attempts"] == job.claim_attempts
+            assert (row["superseded_by"], row["stop_state"]) == (job.superseded_by, job.stop)
+            assert row["schedule_id"] == job.schedule_id
+            if job.state == "QUEUED":
+                assert row["expires_at"] == self.time.shown(job.expires)
+            if job.state == "SCHEDULED":
+                at = row["scheduled_at"] or 0
+                assert at <= self.time.now if job.has_come else at == self.model.time_of(job)
+                assert (row["unmet"], bool(row["awaits_turn"])) == (job.unmet, job.awaits_turn)
+        assert self.store.rows("SELECT count(*) AS n FROM jobs") == [{"n": len(self.model.jobs)}]
+
+    @invariant()
+    def schedules_are_the_model_s(self) -> None:
+        """And none of their times is left out, or comes twice."""
+        rows = {row["schedule_id"]: row for row in self.store.rows("SELECT * FROM schedules")}
+        assert rows.keys() == self.timetable.schedules.keys()
+        for schedule_id, schedule in self.timetable.schedules.items():
+            row = rows[schedule_id]
+            found = (row["name"], row["template_id"], row["next_trigger_at"], row["last_triggered_at"])
+            assert found == (schedule.asked.name, schedule.template_id, schedule.next, schedule.last)
+            assert sum(not job.awaits_turn for job in self.model.of_schedule(schedule_id)) <= 1
+        for event, about in self.unaccounted:
+            if event in ("schedule.fired", "schedule.skipped", "schedule.failed"):
+                assert self.accounts[about["schedule_id"]].following is not None, "it has no times"
+                self.accounts[about["schedule_id"]].told(event, about)
+        self.unaccounted = []
+        for schedule_id, schedule in self.timetable.schedules.items():
+            assert self.accounts[schedule_id].following == schedule.next or schedule.next is None
+
+    @invariant()
+    def the_store_is_sound(self) -> None:
+        """Where the clock was set back, runs one after the other may look as if they overlapped."""
+        invariants.check_stream(self.store)
+        invariants.check_states(self.store)
+        invariants.check_lanes(self.store)
+        invariants.check_waiting(self.store)
+        invariants.check_turns(self.store)
+        invariants.check_counts(self.store)
+        if not self.was_set_back:
+            invariants.check_runs(self.store)
+
+    @invariant()
+    def what_was_told_live_is_what_is_replayed(self) -> None:
+        stored = [(row["sequence"], row["job_id"], row["event_type"], row["payload"]) for row in self.store.events()]
+        told = [one.event for one in self.live]
+        assert stored == [(one.sequence, one.job_id, one.event_type, bytes(one.payload).decode()) for one in told]
