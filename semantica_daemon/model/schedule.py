@@ -74,12 +74,19 @@ def _since(expression: str, zone: str, trigger_at: int, now: int, fired: Fired |
         yield trigger_at
 
 
-def going_on(expression: str, zone: str, trigger_at: int, now: int, most: int) -> Firing:
+def going_on(expression: str, zone: str, trigger_at: int, now: int, most: int, fired: Fired | None = None) -> Firing:
     """The oldest of what is left, and where to go on; nothing is skipped any more."""
-    found = [trigger_at, *islice(cron.occurrences(expression, zone, trigger_at), most)]
+    found = list(islice(_new_ones(expression, zone, trigger_at, now, fired), most + 1))
     due = [at for at in found if at <= now][:most]
-    following = found[len(due)] if len(found) > len(due) else None
-    return Firing(tuple(due), 0, False, None, None, following)
+    return Firing(tuple(due), 0, False, None, None, found[len(due)] if len(found) > len(due) else None)
+
+
+def _new_ones(expression: str, zone: str, trigger_at: int, now: int, fired: Fired | None) -> Iterator[int]:
+    """From then on, without what has fired before the clock was set back."""
+    at = not_again(expression, zone, fired, trigger_at, now)
+    while at is not None:
+        yield at
+        at = not_again(expression, zone, fired, cron.next_after(expression, zone, at), now)
 
 
 def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:

@@ -300,6 +300,15 @@ def test_going_on_in_parts_is_all_of_it_once(expression: str, most: int) -> None
     assert next_at == cron.next_after(expression, "UTC", now)
 
 
+def test_going_on_leaves_out_what_had_fired_before_the_clock_was_set_back() -> None:
+    fired = Fired(NOW + 10 * MINUTE, NOW + 20 * MINUTE)
+    found = going_on("*/5 * * * *", "UTC", NOW, NOW + 31 * MINUTE, 4, fired)
+    assert found.fire == (NOW, NOW + 5 * MINUTE, NOW + 25 * MINUTE, NOW + 30 * MINUTE)
+    assert found.next_trigger_at == NOW + 35 * MINUTE
+    first = going_on("*/5 * * * *", "UTC", NOW, NOW + 31 * MINUTE, 2, fired)
+    assert (first.fire, first.next_trigger_at) == ((NOW, NOW + 5 * MINUTE), NOW + 25 * MINUTE)
+
+
 def test_upcoming_are_the_next_times_or_only_the_first_when_the_zone_is_gone() -> None:
     assert upcoming(EVERY_HOUR, "UTC", NOW, 3) == [NOW, NOW + HOUR, NOW + 2 * HOUR]
     assert upcoming(EVERY_HOUR, "Europe/Nowhere", NOW, 3) == [NOW]

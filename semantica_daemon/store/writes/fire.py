@@ -150,7 +150,7 @@ def _firing(tx: Tx, schedule: Schedule) -> tuple[rule.Firing, int | None]:
     due, until = schedule.next_trigger_at or tx.now, schedule.missed_until
     cron = schedule.cron_expression, schedule.timezone
     if until is not None and due <= until <= tx.now <= until + CATCHING_UP_MS:
-        return rule.going_on(*cron, due, tx.now, MOST_JOBS), until
+        return rule.going_on(*cron, due, tx.now, MOST_JOBS, schedule.fired), until
     firing = rule.due(*cron, schedule.misfire, due, tx.now, schedule.fired)
     later = firing.fire[MOST_JOBS:]
     if not later:
