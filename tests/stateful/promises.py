@@ -47,6 +47,8 @@ class Promise:
     spec: dict[str, Any]
     generation: int | None
     disturbances: int
+    unheard: set[str] = field(default_factory=set)
+    has_been_fit: bool = True
 
     @property
     def own_error(self) -> str | None:
@@ -68,6 +70,7 @@ class Promises:
     events: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[str, bytes] = field(default_factory=dict)
     disturbances: int = 0
+    is_idle: bool = False
 
     def acknowledged(self, kind: str, spec: dict[str, Any], ack: dict[str, Any]) -> None:
         """A known key gives its job again; else it is a new one, and the next of its lane."""
@@ -77,6 +80,10 @@ class Promises:
             return
         assert ack["job_id"] not in self.jobs
         promise = Promise(kind, spec, ack["generation"], self.disturbances)
+        schedule = spec.get("schedule", {})
+        promise.unheard = {schedule["wait_for_event"]} if "wait_for_event" in schedule else set()
+        promise.unheard |= schedule.get("conditions", {}).keys()
+        promise.has_been_fit = self.is_idle or not schedule.get("wait_for_idle")
         if promise.lane is not None:
             assert ack["generation"] == self.newest.get(promise.lane, 0) + 1
             self.newest[promise.lane] = ack["generation"]
@@ -88,6 +95,8 @@ class Promises:
     def saw(self, job: dict[str, Any]) -> None:
         """A job as the daemon shows it: what has ended stays as it is."""
         job_id, over = job["job_id"], job["state"] in TERMINAL
+        promise = self.jobs[job_id]
+        assert job["run_count"] == 0 or (promise.has_been_fit and not promise.unheard), "it ran too early"
         assert (job["finished_at"] is not None) == over
         assert job_id not in self.ended or over, "it had ended"
         if over:
@@ -95,6 +104,19 @@ class Promises:
             if job_id not in self.ended:
                 check_end(self, self.jobs[job_id], job)
             assert self.ended.setdefault(job_id, shown) == shown
+
+    def emitted(self, key: str, matched: list[str]) -> None:
+        """Each that waited for it has heard it, and for good; nobody else did."""
+        waited = [job_id for job_id, one in self.jobs.items() if key in one.unheard and job_id not in self.cancelled]
+        assert sorted(matched) == sorted(waited)
+        for job_id in waited:
+            self.jobs[job_id].unheard.discard(key)
+
+    def is_fit(self, idle: bool) -> None:
+        """A daemon begins to which the machine is idle, or not."""
+        self.is_idle = idle
+        for promise in self.jobs.values():
+            promise.has_been_fit |= idle
 
     def replayed(self, since: int, events: list[dict[str, Any]]) -> None:
         """The stream from a cursor on: what was told before is told again, and the rest follows without a gap."""

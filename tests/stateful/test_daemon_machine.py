@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.crash import invariants, survey
+from tests.crash.waiting import Seconds
 from tests.engine import deeds
 from tests.harness import Process
 from tests.stateful.promises import COMMANDS, HANDLERS, SAID, Promises, spec_of
@@ -42,7 +43,16 @@ SPEC: dict[str, list[Any]] = {
     "on_interrupt": ["fail", "requeue"],
     "idempotency_key": [None, None, None, "k", "l", "m"],
 }
+KEYS = ["e", "f"]
+WAITS: list[dict[str, Any]] = [
+    {"type": "CONDITION", "wait_for_event": "e"},
+    {"type": "CONDITION", "conditions": {"e": "1", "f": "1"}},
+    {"type": "CONDITION", "wait_for_idle": True},
+    {"type": "AFTER", "delay_ms": 50, "wait_for_idle": True, "wait_for_event": "f"},
+    {"type": "AFTER", "delay_ms": 100},
+]
 kinds = st.sampled_from(KINDS)
+waits = st.sampled_from(WAITS)
 picks = st.integers(0, 10**6)
 specs = st.fixed_dictionaries({field: st.sampled_from(values) for field, values in SPEC.items()})
 
@@ -52,11 +62,12 @@ class DaemonMachine(RuleBasedStateMachine):
     def open(self, first: list[tuple[str, dict[str, Any]]]) -> None:
         """With some work already, of which no walk should be without."""
         self.home = Path(tempfile.mkdtemp(prefix="sem-"))
-        (self.home / "config.toml").write_text(deeds.config(SLOTS, 1000, "[queues.narrow]\nslots = 1\n"))
-        self.process = Process(self.home).start()
         self.promises = Promises()
         self.failed = False
         self.paused = False
+        self.the_machine_is(idle=False)
+        self.process = Process(self.home).start()
+        self.seconds = Seconds(self.process)
         for kind, chosen in first:
             self.enqueues(kind=kind, chosen=chosen)
 
@@ -69,6 +80,13 @@ class DaemonMachine(RuleBasedStateMachine):
             self.failed = True
             print(f"SEMANTICA_SEED={SEED}, the home is kept: {self.home}\n{self.process.stderr()}")
             raise
+
+    def the_machine_is(self, idle: bool) -> None:
+        """As the next daemon will find it."""
+        machine = f'[machine]\nidle = "{"always" if idle else "never"}"\npower = "mains"\n'
+        text = deeds.config(SLOTS, 1000, f"[queues.narrow]\nslots = 1\n{machine}")
+        (self.home / "config.toml").write_text(text)
+        self.will_be_idle = idle
 
     def call(self, method: str, /, **params: Any) -> Any:
         return self.process.call(method, **params)
@@ -104,6 +122,17 @@ class DaemonMachine(RuleBasedStateMachine):
             chosen = {"subject_key": "busy", "on_running": on_running, "max_attempts": 2, "on_interrupt": "requeue"}
             spec = spec_of(kind, chosen)
             self.promises.acknowledged(kind, spec, self.call("job.enqueue", **spec))
+
+    @rule(kind=kinds, schedule=waits)
+    def enqueues_to_wait(self, kind: str, schedule: dict[str, Any]) -> None:
+        with self.step():
+            spec = spec_of(kind, {"max_attempts": 2, "on_interrupt": "requeue", "schedule": schedule})
+            self.promises.acknowledged(kind, spec, self.call("job.enqueue", **spec))
+
+    @rule(key=st.sampled_from(KEYS))
+    def emits(self, key: str) -> None:
+        with self.step():
+            self.promises.emitted(key, self.call("event.emit", key=key, value="1")["matched"])
 
     @precondition(lambda self: self.promises.jobs)
     @rule(pick=picks, killed=st.booleans())
@@ -155,6 +184,7 @@ class DaemonMachine(RuleBasedStateMachine):
     @rule(way=st.sampled_from(WAYS))
     def is_disturbed(self, way: str) -> None:
         with self.step():
+            self.the_machine_is(idle=self.promises.disturbances % 2 == 0)
             self.promises.disturbances += 1
             if way in ("keeper", "both"):
                 survey.kill(survey.keepers(self.home))
@@ -187,7 +217,10 @@ class DaemonMachine(RuleBasedStateMachine):
             self.promises.disturbances += 1
 
     def starts_again(self) -> None:
+        """What waits for an idle machine may run from now on, or must not."""
+        self.promises.is_fit(self.will_be_idle)
         self.process.start()
+        self.seconds.check(self.home)
         invariants.check(self.home)
         survey.check(self.home)
         queues = self.call("queue.list")["queues"]
@@ -222,7 +255,7 @@ class DaemonMachine(RuleBasedStateMachine):
     def what_was_acknowledged_is_there(self) -> None:
         with self.step():
             with invariants.reading(self.home) as connection:
-                stored = {row[0] for row in connection.execute("SELECT id FROM jobs")}
+                stored = {row[0] for row in connection.execute("SELECT id FROM jobs WHERE schedule_id IS NULL")}
             assert stored == set(self.promises.jobs)
 
     def teardown(self) -> None:
@@ -241,6 +274,15 @@ class DaemonMachine(RuleBasedStateMachine):
     def settles(self) -> None:
         """Everything comes to its end; then it is stopped, and nothing is left of it."""
         self.call("queue.resume")
+        self.paused = False
+        if not self.promises.is_idle and any("schedule" in one.spec for one in self.promises.jobs.values()):
+            self.the_machine_is(idle=True)
+            self.promises.disturbances += 1
+            self.stop()
+            self.starts_again()
+        for key in KEYS:
+            self.emits(key=key)
+        self.seconds.stop(self.process)
         for job_id, promise in self.promises.jobs.items():
             if promise.kind == "long":
                 told = self.call("job.cancel", job_id=job_id)
@@ -287,6 +329,8 @@ def step(machine: DaemonMachine, chance: Random) -> None:
     ways: list[tuple[int, Callable[[], Any]]] = [
         (14, lambda: machine.enqueues(kind=kind, chosen=chosen)),
         (5, lambda: machine.saves_again(kind=kind, on_running=chance.choice(ON_RUNNING))),
+        (4, lambda: machine.enqueues_to_wait(kind=kind, schedule=chance.choice(WAITS))),
+        (2, lambda: machine.emits(key=chance.choice(KEYS))),
         (1, lambda: machine.pauses_or_resumes()),
         (3, lambda: machine.is_disturbed(way=chance.choice(WAYS))),
         (1, lambda: machine.is_killed_before_it_answers(kind=kind)),

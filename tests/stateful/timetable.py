@@ -14,10 +14,10 @@ from semantica_daemon.store.writes.fire import Triggered
 from semantica_daemon.store.writes.schedules import PutSchedule, ScheduleDeleted, ScheduleKept, ScheduleSwitched
 from semantica_daemon.store.writes.templates import TemplateDeleted, TemplateKept
 from tests.stateful.known import Arrival, Job
+from tests.stateful.occurrences import TWO_DAYS_MS
 from tests.stateful.reference import Reference
 
-PERIODS = {"*/2 * * * * *": 2000, "*/10 * * * * *": 10_000, "0 * * * *": 3_600_000}
-TWO_DAYS_MS = 2 * 86_400_000
+PERIODS = {"*/2 * * * * *": 2000, "0 * * * * *": 60_000, "*/10 * * * * *": 10_000, "0 * * * *": 3_600_000}
 
 Told = Iterator[tuple[str, dict[str, Any]]]
 
@@ -170,7 +170,7 @@ class Timetable:
         jobs may be more than one look's work: the rest stays due."""
         assert schedule.next is not None
         since = range(schedule.next, self.now + 1, schedule.period)
-        if is_broken([at for at in since if at in schedule.dealt_with], schedule.period):
+        if is_broken(schedule.ahead(schedule.next - 1), schedule.period):
             self._fire_as_told(schedule, told)
             return
         missed = [at for at in since if at not in schedule.dealt_with]
