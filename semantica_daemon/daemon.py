@@ -17,14 +17,13 @@ from msgspec import Struct
 from semantica_daemon import VERSION, environment, logs, paths
 from semantica_daemon.clock import Clock
 from semantica_daemon.config import Config
-from semantica_daemon.engine import handlers, keepers
+from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attempt import Housing, Workshop
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.intake import Intake
-from semantica_daemon.engine.keepers import Keepers
 from semantica_daemon.engine.machine import Machine, Rules
 from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass
@@ -32,11 +31,10 @@ from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
 from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.secrets import Secrets
+from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
-from semantica_daemon.keeper import processes
-from semantica_daemon.keeper.processes import Identity
 from semantica_daemon.lock import Held, locked
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import SHUT_DOWN
@@ -50,12 +48,14 @@ from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
 from semantica_daemon.store.writes.recover import recover
+from semantica_daemon.supervisor import processes
+from semantica_daemon.supervisor.processes import Identity
 
 log = structlog.get_logger()
 
 # Past the grace period, for the ends of runs to be written.
 MARGIN_MS = 500
-KEEPER_LOCK = "keeper.lock"
+SUPERVISOR_LOCK = "supervisor.lock"
 WORKSPACES = "workspaces"
 
 
@@ -126,7 +126,7 @@ class Daemon:
         writer.submit(Command(stopping, self._reason), ours=True)
         self._dispatcher.stop_all()
         await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._shop.grace_ms + MARGIN_MS)
-        await self._shop.keepers.close()  # which ends what is left, before it is written that it has ended
+        await self._shop.supervisors.close()  # which ends what is left, before it is written that it has ended
         await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, MARGIN_MS, True)
         left = self._dispatcher.left()
         for attempt in left:
@@ -161,7 +161,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             tasks.start_soon(writer.work)
             await writer.look_at_clock()
             data = setting.paths.data
-            minder = Keepers(data / KEEPER_LOCK, data / WORKSPACES, setting.open_files)
+            minder = Supervisors(data / SUPERVISOR_LOCK, data / WORKSPACES, setting.open_files)
             recovered = await writer.run(recover, await orphans_ended(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
@@ -180,7 +180,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
 
 async def orphans_ended(setting: Setting, readers: Readers) -> frozenset[str]:
     """What runs of an earlier daemon have left is ended before anything is retried; the runs that will not end."""
-    await asyncio.to_thread(keepers.until_alone, setting.paths.data / KEEPER_LOCK)
+    await asyncio.to_thread(supervisors.until_alone, setting.paths.data / SUPERVISOR_LOCK)
     left = [Identity(*row) for row in await readers.ask(reads.orphans)]
     escaped = await asyncio.to_thread(processes.end_orphans, left) if left else set()
     if escaped:
@@ -196,7 +196,7 @@ class Parts(NamedTuple):
     readers: Readers
     handlers: Handlers
     held: Held
-    keepers: Keepers
+    supervisors: Supervisors
     intake: Intake
 
 
@@ -298,7 +298,7 @@ def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
         clock=setting.clock,
         threads=ThreadPoolExecutor(setting.config.slots, "handler"),
         grace_ms=setting.config.daemon.grace_ms,
-        keepers=parts.keepers,
+        supervisors=parts.supervisors,
         secrets=Secrets(),
         housing=housing,
         tokens={},

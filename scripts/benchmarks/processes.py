@@ -175,9 +175,9 @@ class Daemon:
             self._process.wait()
 
     def end(self) -> None:
-        """Killed, and nothing left that it had started: its keeper holds a lock until every job's process is gone."""
+        """Kills it and all that it started: its supervisor holds a lock until every job's process is gone."""
         self.kill()
-        with suppress(FileNotFoundError), open(self.home / "keeper.lock") as lock:
+        with suppress(FileNotFoundError), open(self.home / "supervisor.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
 
     def call(self, method: str, /, **params: Any) -> Any:

@@ -1,6 +1,6 @@
 """One run, from its claim to its Outcome: bounded in time, asked to stop when it must, written once it has ended.
 
-How the work itself is done is `in_process`'s or `child`'s.
+How the work itself is done is `in_process`'s or `subprocess_run`'s.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.handlers import Handlers
-from semantica_daemon.engine.keepers import Keepers
 from semantica_daemon.engine.reporter import Reporter
 from semantica_daemon.engine.secrets import Secrets
+from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
@@ -46,7 +46,7 @@ class Workshop(Struct, frozen=True):
     clock: Clock
     threads: ThreadPoolExecutor
     grace_ms: int
-    keepers: Keepers
+    supervisors: Supervisors
     secrets: Secrets
     housing: Housing
     tokens: dict[str, Running]

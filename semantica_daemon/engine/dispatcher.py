@@ -5,11 +5,11 @@ import asyncio
 from collections.abc import Callable
 
 from semantica_daemon.engine.attempt import Attempt, Work, Workshop
-from semantica_daemon.engine.child import Child
 from semantica_daemon.engine.in_process import InProcess
+from semantica_daemon.engine.subprocess_run import SubprocessRun
 from semantica_daemon.store.database import Committed
 
-WORK: dict[str, Callable[[Attempt], Work]] = {"IN_PROCESS": InProcess, "SUBPROCESS": Child}
+WORK: dict[str, Callable[[Attempt], Work]] = {"IN_PROCESS": InProcess, "SUBPROCESS": SubprocessRun}
 
 
 class Dispatcher:
@@ -39,7 +39,7 @@ class Dispatcher:
     def watch(self, run_id: str, beyond: int) -> None:
         """Whoever watches its job is woken once that run has written more than that."""
         attempt = self._attempts.get(run_id)
-        if attempt is not None and isinstance(attempt.work, Child):
+        if attempt is not None and isinstance(attempt.work, SubprocessRun):
             attempt.work.watch(beyond)
 
     def look_at_clock(self) -> None:

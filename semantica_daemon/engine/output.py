@@ -1,4 +1,4 @@
-"""What a run has written, by byte offset, and who waits for more of it. The keeper writes the files (`keeper/log`)."""
+"""Reads the log of a run by byte offset, and waits for more of it. The supervisor writes it (`supervisor/log`)."""
 
 import asyncio
 import errno
@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.keeper.log import MARK, SUFFIX
 from semantica_daemon.model.outcome import Error
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
+from semantica_daemon.supervisor.log import MARK, SUFFIX
 
 STREAMS = ("stdout", "stderr")
 LONGEST_CHARACTER = 4

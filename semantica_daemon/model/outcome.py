@@ -40,7 +40,7 @@ CRASHED = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the daemon ended while this run was under way"), interrupted=True
 )
 ESCAPED = Outcome(
-    error=Error("E_ENGINE_CRASH", "permanent", "the daemon or its keeper ended, and this run could not be ended")
+    error=Error("E_ENGINE_CRASH", "permanent", "the daemon or its supervisor ended, and this run could not be ended")
 )
 SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True

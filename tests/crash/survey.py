@@ -1,4 +1,4 @@
-"""Who is there of a daemon, as /proc tells: its keeper and the processes of its runs. Uses none of its code."""
+"""Who is there of a daemon, as /proc tells: its supervisor and the processes of its runs. Uses none of its code."""
 
 import os
 import signal
@@ -40,9 +40,9 @@ def processes(home: Path) -> list[Found]:
     return [Found(pid, *(one[name].decode() for name in ids)) for pid, one in found.items()]
 
 
-def keepers(home: Path) -> list[int]:
-    lock = os.fsencode(home / "keeper.lock")
-    return list(everybody(lambda one: one.get(b"SEMANTICA_KEEPER") == lock))
+def supervisors(home: Path) -> list[int]:
+    lock = os.fsencode(home / "supervisor.lock")
+    return list(everybody(lambda one: one.get(b"SEMANTICA_SUPERVISOR") == lock))
 
 
 def kill(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
@@ -60,8 +60,8 @@ def check(home: Path) -> None:
 
 
 def check_empty(home: Path) -> None:
-    """The daemon is gone, and what was its own goes at once: its keeper sees to that, and then leaves."""
+    """The daemon is gone, and what was its own goes at once: its supervisor sees to that, and then leaves."""
     give_up = time.monotonic() + 5
-    while left := [*processes(home), *keepers(home)]:
+    while left := [*processes(home), *supervisors(home)]:
         assert time.monotonic() < give_up, f"{left}\n{(home / 'stderr.log').read_text()[-2000:]}"
         time.sleep(0.005)

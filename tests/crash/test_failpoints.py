@@ -119,7 +119,7 @@ def test_a_run_that_ended_but_was_not_written_is_tried_again_only_if_it_may(home
 
 
 def test_a_claimed_command_that_never_began_is_known_as_interrupted(home: Path, journal: Journal) -> None:
-    """Between the commit of the claim and the order to the keeper: no process, no pid, and no job.started."""
+    """Between the commit of the claim and the order to the supervisor: no process, no pid, and no job.started."""
     once = Work(home, journal, max_attempts=1)
     with Process(home, SEMANTICA_FAILPOINT="after_claim_before_start:kill:1").start() as process:
         once.until_it_dies(process)
@@ -160,11 +160,11 @@ def unwritten(home: Path) -> list[Any]:
         return [row[0] for row in connection.execute("SELECT pid FROM job_runs WHERE status = 'RUNNING'")]
 
 
-def test_it_is_found_by_its_mark_when_the_keeper_is_dead_too(home: Path, journal: Journal) -> None:
+def test_it_is_found_by_its_mark_when_the_supervisor_is_dead_too(home: Path, journal: Journal) -> None:
     """The daemon hears nothing more of what it has just ordered: a handler keeps it from listening."""
     (home / "config.toml").write_text(handlers.CONFIG)
     with Process(home).start() as process:
-        first = Work(home, journal).ask(process, "so that there is a keeper")
+        first = Work(home, journal).ask(process, "so that there is a supervisor")
         assert process.call("job.wait", job_id=first["job_id"])["job"]["state"] == "DONE"
         spec = {"max_attempts": 2, "backoff_base_ms": 1, "payload": journal.command("escape", 400, "unheard")}
         jobs = [{"job_type": "command", **spec}, {"job_type": "block", "payload": {"ms": 30_000}}]
@@ -172,7 +172,7 @@ def test_it_is_found_by_its_mark_when_the_keeper_is_dead_too(home: Path, journal
             request = {"jsonrpc": "2.0", "id": 1, "method": "job.enqueue_many", "params": {"jobs": jobs}}
             connection.sendall(json.dumps(request).encode() + b"\n")
             journal.until("begin", processes=2)
-            survey.kill(survey.keepers(home))
+            survey.kill(survey.supervisors(home))
             process.kill()
     assert unwritten(home) == [None, None]
     assert survey.processes(home), "orphans, that nobody but init looks after"

@@ -1,6 +1,6 @@
 """kill -9, again and again, under load: nothing promised is lost, nothing runs twice that must not, nothing is left.
 
-The daemon is killed, or its keeper, or both, or all that is there of it. SEMANTICA_KILLS says how often
+The daemon is killed, or its supervisor, or both, or all that is there of it. SEMANTICA_KILLS says how often
 (`scripts/soak`), SEMANTICA_SEED repeats a run as far as the machine allows.
 """
 
@@ -33,7 +33,7 @@ FILES = {
     "meta.db-wal",
     "meta.db-shm",
     "daemon.lock",
-    "keeper.lock",
+    "supervisor.lock",
     "workspaces",
     "stderr.log",
 }
@@ -43,31 +43,31 @@ def kill_daemon(process: Process) -> None:
     process.kill()
 
 
-def kill_keeper(process: Process) -> None:
+def kill_supervisor(process: Process) -> None:
     """The daemon lives on, and has work to do about it."""
-    survey.kill(survey.keepers(process.home))
+    survey.kill(survey.supervisors(process.home))
     assert process.call("admin.health")["status"] == "ready"
     process.kill()
 
 
-def kill_keeper_first(process: Process) -> None:
-    survey.kill(survey.keepers(process.home))
+def kill_supervisor_first(process: Process) -> None:
+    survey.kill(survey.supervisors(process.home))
     process.kill()
 
 
-def kill_keeper_last(process: Process) -> None:
-    keepers = survey.keepers(process.home)
+def kill_supervisor_last(process: Process) -> None:
+    supervisors = survey.supervisors(process.home)
     process.kill()
-    survey.kill(keepers)
+    survey.kill(supervisors)
 
 
 def kill_everything(process: Process) -> None:
-    survey.kill([found.pid for found in survey.processes(process.home)] + survey.keepers(process.home))
+    survey.kill([found.pid for found in survey.processes(process.home)] + survey.supervisors(process.home))
     process.kill()
 
 
 # The daemon alone in every second case.
-WAYS: list[Callable[[Process], None]] = [kill_keeper, kill_keeper_first, kill_keeper_last, kill_everything]
+WAYS: list[Callable[[Process], None]] = [kill_supervisor, kill_supervisor_first, kill_supervisor_last, kill_everything]
 WAYS += [kill_daemon] * len(WAYS)
 
 

@@ -29,7 +29,7 @@ def process(home: Path) -> Iterator[Process]:
     (home / "config.toml").write_text(deeds.config(slots=8))
     with Process(home) as one:
         yield one
-    survey.kill([found.pid for found in survey.processes(home)] + survey.keepers(home))
+    survey.kill([found.pid for found in survey.processes(home)] + survey.supervisors(home))
 
 
 def enqueue(process: Process, journal: Journal, kind: str, ms: int = FOR_EVER_MS, **spec: Any) -> str:
@@ -39,11 +39,11 @@ def enqueue(process: Process, journal: Journal, kind: str, ms: int = FOR_EVER_MS
 
 
 def orphan(process: Process) -> list[int]:
-    """Daemon and keeper are killed, and of what they ran nothing else: the pids that go on."""
-    keepers = survey.keepers(process.home)
-    survey.kill(keepers, signal.SIGSTOP)
+    """Daemon and supervisor are killed, and of what they ran nothing else: the pids that go on."""
+    supervisors = survey.supervisors(process.home)
+    survey.kill(supervisors, signal.SIGSTOP)
     process.kill()
-    survey.kill(keepers)
+    survey.kill(supervisors)
     left = [found.pid for found in survey.processes(process.home)]
     assert left, "nobody is left: nothing would be shown"
     return left
@@ -75,7 +75,7 @@ def edited(home: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.parametrize("kind", STAYING)
-def test_orphans_are_ended_though_daemon_and_keeper_are_dead(process: Process, journal: Journal, kind: str) -> None:
+def test_orphans_are_ended_though_daemon_and_supervisor_are_dead(process: Process, journal: Journal, kind: str) -> None:
     process.start()
     job_id = enqueue(process, journal, kind)
     journal.until("beat", STAYING[kind])
@@ -122,7 +122,7 @@ def test_a_cancel_and_an_interruption_that_were_accepted_hold(process: Process, 
 
 
 @pytest.mark.parametrize("kind", STAYING)
-def test_when_only_the_daemon_dies_its_keeper_ends_the_runs_and_leaves(
+def test_when_only_the_daemon_dies_its_supervisor_ends_the_runs_and_leaves(
     process: Process, journal: Journal, kind: str
 ) -> None:
     """Nobody has to start another one for that."""
@@ -148,31 +148,31 @@ def test_so_it_does_when_the_daemon_dies_without_having_heard_it_out(process: Pr
     survey.check_empty(process.home)
 
 
-def test_a_start_waits_for_the_keeper_of_the_daemon_before(process: Process, journal: Journal) -> None:
+def test_a_start_waits_for_the_supervisor_of_the_daemon_before(process: Process, journal: Journal) -> None:
     """Which may still have an order to carry out: it is stopped before it can read it."""
     process.start()
     assert ended(process, enqueue(process, journal, "plain", 0))["state"] == "DONE"
-    keepers = survey.keepers(process.home)
-    survey.kill(keepers, signal.SIGSTOP)
+    supervisors = survey.supervisors(process.home)
+    survey.kill(supervisors, signal.SIGSTOP)
     job_id = enqueue(process, journal, "plain", 50, on_interrupt="requeue")
     assert job_of(process, job_id)["state"] == "RUNNING"
     process.kill()
     process.start(ready=False)
     with pytest.raises(AssertionError, match="not ready"):
         process.wait_ready(1)
-    survey.kill(keepers, signal.SIGCONT)
+    survey.kill(supervisors, signal.SIGCONT)
     process.wait_ready()
     job = ended(process, job_id)
     assert (job["state"], job["run_count"]) == ("DONE", 2)
     journal.check(process.home, ended=True)
 
 
-@pytest.mark.skipif("SEMANTICA_LONG" not in os.environ, reason="a keeper is waited for 15 s: scripts/soak does it")
-def test_a_keeper_that_hangs_is_killed_in_the_end(process: Process, journal: Journal) -> None:
+@pytest.mark.skipif("SEMANTICA_LONG" not in os.environ, reason="a supervisor is waited for 15 s: scripts/soak does it")
+def test_a_supervisor_that_hangs_is_killed_in_the_end(process: Process, journal: Journal) -> None:
     process.start()
     job_id = enqueue(process, journal, "escape", 300, max_attempts=2, grace_ms=50)
     journal.until("beat", 2)
-    survey.kill(survey.keepers(process.home), signal.SIGSTOP)
+    survey.kill(survey.supervisors(process.home), signal.SIGSTOP)
     process.kill()
     process.start(ready=False)
     process.wait_ready(40)
@@ -182,33 +182,33 @@ def test_a_keeper_that_hangs_is_killed_in_the_end(process: Process, journal: Jou
 
 
 @pytest.mark.parametrize("kind", ["plain", "deaf_escape"])
-def test_when_only_the_keeper_dies_its_runs_end_and_the_next_one_takes_over(
+def test_when_only_the_supervisor_dies_its_runs_end_and_the_next_one_takes_over(
     process: Process, journal: Journal, kind: str
 ) -> None:
     process.start()
     failed = enqueue(process, journal, kind, subject_key="failed")
     again = enqueue(process, journal, kind, 300, subject_key="again", on_interrupt="requeue", grace_ms=50)
     journal.until("beat", 2 * STAYING[kind])
-    (keeper,) = survey.keepers(process.home)
-    survey.kill([keeper])
+    (supervisor,) = survey.supervisors(process.home)
+    survey.kill([supervisor])
     job = ended(process, failed)
     assert (job["state"], job["error"]["code"]) == ("FAILED", "E_ENGINE_CRASH")
     job = ended(process, again)
     assert (job["state"], job["attempts"], job["run_count"]) == ("DONE", 1, 2)
-    assert survey.keepers(process.home) not in ([], [keeper])
+    assert survey.supervisors(process.home) not in ([], [supervisor])
     survey.check(process.home)
     journal.check(process.home, ended=True)
 
 
-def test_a_process_that_its_keeper_did_not_live_to_tell_of_is_ended_before_the_next_run(
+def test_a_process_that_its_supervisor_did_not_live_to_tell_of_is_ended_before_the_next_run(
     process: Process, journal: Journal
 ) -> None:
-    """Its first act is to kill the keeper, which gets no time to say that it has started anything."""
+    """Its first act is to kill the supervisor, which gets no time to say that it has started anything."""
     process.start()
     assert ended(process, enqueue(process, journal, "plain", 0))["state"] == "DONE"
-    (keeper,) = survey.keepers(process.home)
-    os.sched_setaffinity(keeper, {min(os.sched_getaffinity(0))})
-    os.sched_setscheduler(keeper, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    (supervisor,) = survey.supervisors(process.home)
+    os.sched_setaffinity(supervisor, {min(os.sched_getaffinity(0))})
+    os.sched_setscheduler(supervisor, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
     kill_once = '[ -e "$0" ] || { : > "$0"; kill -9 $PPID; }; exec "$@"'
     then = journal.command("escape", 300, "killer")["argv"]
     payload = {"argv": ["sh", "-c", kill_once, str(journal.folder / "once"), *then], "cwd": "/"}

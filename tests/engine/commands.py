@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from semantica_daemon.keeper import processes
+from semantica_daemon.supervisor import processes
 from tests.harness import Harness
-from tests.keeper.families import is_there, parent
+from tests.supervisor.families import is_there, parent
 
 WAIT = "sys.stdout.flush(); time.sleep(600)"
 
@@ -23,7 +23,7 @@ def python(program: str) -> list[str]:
 
 
 def family(body: str) -> list[str]:
-    """A program in which `child(...)` makes processes (`tests/keeper/families`)."""
+    """A program in which `child(...)` makes processes (`tests/supervisor/families`)."""
     return python(parent(body))
 
 
@@ -77,9 +77,9 @@ def gone(*pids: int) -> bool:
     return not any(is_there(pid) for pid in pids)
 
 
-def keepers(harness: Harness) -> list[int]:
-    """The keepers of this daemon that are there."""
-    wanted = f"SEMANTICA_KEEPER={harness.paths.data / 'keeper.lock'}".encode()
+def supervisors(harness: Harness) -> list[int]:
+    """The supervisors of this daemon that are there."""
+    wanted = f"SEMANTICA_SUPERVISOR={harness.paths.data / 'supervisor.lock'}".encode()
     return [pid for pid in processes.everybody() if is_there(pid) and wanted in _environ(pid)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.keeper import processes
+from semantica_daemon.supervisor import processes
 from tests.engine.commands import output, python, run, said, sh, start, told
 from tests.engine.stream import events, types_of
 from tests.harness import Harness

@@ -12,8 +12,8 @@ import pytest
 
 from tests.engine.commands import WAIT, family, first_line, gone, output, python, run, said, sh, start, until
 from tests.harness import Harness, RpcError
-from tests.keeper.families import marked
 from tests.rpc.wire import stored
+from tests.supervisor.families import marked
 
 TICK = "import time\nwhile True:\n  print(time.monotonic(), flush=True); time.sleep(0.02)"
 MOST_LATE_S = 1.0

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.commands import WAIT, family, first_line, gone, output, python, run, said, sh, start, until
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, ManualClock, daemon
-from tests.keeper.families import end, is_there, marked
+from tests.supervisor.families import end, is_there, marked
 
 # A process and, each in its own way out of its group, others; all told as JSON. Deaf ones need SIGKILL.
 FAMILIES: dict[str, str] = {
@@ -202,7 +202,7 @@ async def test_who_hides_everything_is_found_beside_other_runs_and_kept_ones(
     assert (job["state"], gone(*await said(house, job["job_id"]))) == ("DONE", True)
 
 
-async def test_two_daemons_keepers_leave_each_other_alone(house: Harness, home: Path) -> None:
+async def test_two_daemons_supervisors_leave_each_other_alone(house: Harness, home: Path) -> None:
     async with daemon(home, None, "[daemon]\nmax_slots = 2\n") as other:
         program = family(f"print([os.getpid(), child(os.setsid, twice)]); {WAIT}")
         here, there = await start(house, program), await start(other, program)

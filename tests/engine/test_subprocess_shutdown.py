@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.keeper import processes
+from semantica_daemon.supervisor import processes
 from tests.engine.commands import WAIT, family, sh
 from tests.harness import Process
-from tests.keeper.families import is_there, marked, until
 from tests.rpc.wire import rows
+from tests.supervisor.families import is_there, marked, until
 
 TREE = f"print(os.getpid(), child(), child(os.setsid, twice), child(os.setsid, deaf, twice)); {WAIT}"
 Start = Callable[..., Process]
@@ -95,19 +95,19 @@ def test_a_second_signal_does_not_wait_for_the_runs_but_leaves_none(daemon: Star
 def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
     daemon: Start, home: Path, kept: bool
 ) -> None:
-    """The keeper ends the runs of a daemon that is gone; without it, the next daemon does, before it recovers."""
+    """The supervisor ends the runs of a daemon that is gone; without it, the next daemon does, before it recovers."""
     process = daemon()
     job_id = enqueue(process, family(TREE), on_interrupt="requeue")
     pids = pids_of(process, job_id)
     run_id = process.call("job.get", job_id=job_id)["run_id"]
-    (keeper,) = [pid for pid in processes.everybody() if is_keeper(pid, home)]
+    (supervisor,) = [pid for pid in processes.everybody() if is_supervisor(pid, home)]
     if not kept:
-        os.kill(keeper, signal.SIGSTOP)
+        os.kill(supervisor, signal.SIGSTOP)
     process.kill()
     if kept:
-        until(lambda: gone([*pids, keeper]), 5)
+        until(lambda: gone([*pids, supervisor]), 5)
     else:
-        os.kill(keeper, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
     process.start()
     assert (gone(pids), marked(run_id)) == (True, [])
     assert len(pids_of(process, job_id)) == 4, "and it runs again"
@@ -116,12 +116,12 @@ def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
     process.call("job.cancel", job_id=job_id, wait_ms=5000)
 
 
-def is_keeper(pid: int, home: Path) -> bool:
+def is_supervisor(pid: int, home: Path) -> bool:
     try:
         environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return f"SEMANTICA_KEEPER={home / 'keeper.lock'}".encode() in environ
+    return f"SEMANTICA_SUPERVISOR={home / 'supervisor.lock'}".encode() in environ
 
 
 def test_a_process_that_has_the_pid_of_a_dead_run_is_not_touched(daemon: Start, home: Path) -> None:

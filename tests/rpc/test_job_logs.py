@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.commands import first_line, keepers, output, python, run, sh, start
+from tests.engine.commands import first_line, output, python, run, sh, start, supervisors
 from tests.harness import Harness, RpcError, daemon
 
 Piece = tuple[str, int]
@@ -321,13 +321,13 @@ def rss(pid: int) -> int:
 @pytest.mark.parametrize("endless", [["head", "-c", "300000000", "/dev/zero"], ["sh", "-c", "yes | head -c 300000000"]])
 async def test_a_job_that_writes_without_end_keeps_everybody_small(small: Harness, endless: list[str]) -> None:
     await run(small, sh("head -c 3000000 /dev/zero; echo x"))
-    (keeper,) = keepers(small)
-    before = (rss(os.getpid()), rss(keeper))
+    (supervisor,) = supervisors(small)
+    before = (rss(os.getpid()), rss(supervisor))
     job_id = await start(small, endless)
     most, chunk = [0, 0], await logs(small, job_id, timeout_ms=8000)
     while not chunk["eof"]:
         chunk = await logs(small, job_id, offset=chunk["next_offset"], timeout_ms=50)
-        most = [max(most[0], rss(os.getpid())), max(most[1], rss(keeper))]
+        most = [max(most[0], rss(os.getpid())), max(most[1], rss(supervisor))]
     assert chunk["state"] == "DONE"
     assert (most[0] - before[0] < 20_000_000, most[1] - before[1] < 3_000_000) == (True, True)
 

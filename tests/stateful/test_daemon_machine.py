@@ -33,7 +33,7 @@ SLOTS = 4
 pytestmark = pytest.mark.timeout(120 + 20 * EXAMPLES)
 
 KINDS = [*COMMANDS, *COMMANDS, *HANDLERS]
-WAYS = ["killed", "killed", "stopped", "keeper", "both"]
+WAYS = ["killed", "killed", "stopped", "supervisor", "both"]
 ON_RUNNING = ["finish", "cancel"]
 SPEC: dict[str, list[Any]] = {
     "subject_key": [None, None, "a", "b"],
@@ -186,13 +186,13 @@ class DaemonMachine(RuleBasedStateMachine):
         with self.step():
             self.the_machine_is(idle=self.promises.disturbances % 2 == 0)
             self.promises.disturbances += 1
-            if way in ("keeper", "both"):
-                survey.kill(survey.keepers(self.home))
+            if way in ("supervisor", "both"):
+                survey.kill(survey.supervisors(self.home))
             if way in ("killed", "both"):
                 self.process.kill()
             if way == "stopped":
                 self.stop()
-            if way != "keeper":
+            if way != "supervisor":
                 self.starts_again()
 
     def stop(self) -> None:

@@ -151,7 +151,7 @@ def send(process: Process, number: int) -> None:
 
 
 def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
-    """SIGKILL to all that is left of runs whose keeper is gone, until nothing is; the runs that outlast even that."""
+    """Sends SIGKILL to all processes of these runs until none is left; returns the runs that outlast even that."""
     here = boot_id()
     until = time.monotonic() + within_s
     left: dict[Process, str] = {}

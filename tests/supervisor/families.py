@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from semantica_daemon.keeper import processes
+from semantica_daemon.supervisor import processes
 
 # Prints its own pid and those it made, then waits. `{fork}` is what makes the others.
 PARENT = """

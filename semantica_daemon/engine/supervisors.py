@@ -1,4 +1,4 @@
-"""The daemon's side of the keeper: it is started when the first run needs it, and told and heard line by line.
+"""The daemon's side of the supervisor: it is started when the first run needs it, and told and heard line by line.
 
 A lock that is handed to it before it exists, and that it holds as long as it lives, tells the next daemon when the
 last run of this one is gone.
@@ -22,21 +22,21 @@ import structlog
 
 from semantica_daemon import forks
 from semantica_daemon.errors import StartRefused
-from semantica_daemon.keeper import processes
+from semantica_daemon.supervisor import processes
 
 log = structlog.get_logger()
 
 Told = dict[str, Any]
 LOST: Told = {"op": "lost"}
-MARK = "SEMANTICA_KEEPER"
-PROGRAM = "import sys; sys.path.insert(0, {!r}); from semantica_daemon.keeper.keeper import main; main()"
+MARK = "SEMANTICA_SUPERVISOR"
+PROGRAM = "import sys; sys.path.insert(0, {!r}); from semantica_daemon.supervisor.supervisor import main; main()"
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 CLOSE_WITHIN_S = 5
-LINGER_S = 15  # for what the keeper of a daemon that is gone may take to end its runs
+LINGER_S = 15  # for what the supervisor of a daemon that is gone may take to end its runs
 
 
-class Keeper(asyncio.Protocol):
-    """A keeper that was started. Whoever has a run with it hears what it says of that run; LOST is the last."""
+class Supervisor(asyncio.Protocol):
+    """A supervisor that was started. Whoever has a run with it hears what it says of that run; LOST is the last."""
 
     def __init__(self, control: int, process: "subprocess.Popen[bytes]") -> None:
         self._control = control
@@ -70,7 +70,7 @@ class Keeper(asyncio.Protocol):
 
     def kill(self) -> None:
         """It does not answer any more: all its runs are LOST, and ended by whoever has them."""
-        log.error("keeper_does_not_answer", pid=self._process.pid)
+        log.error("supervisor_does_not_answer", pid=self._process.pid)
         self._process.kill()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,7 +85,7 @@ class Keeper(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._listeners:
-            log.error("keeper_lost", pid=self._process.pid, runs=len(self._listeners))
+            log.error("supervisor_lost", pid=self._process.pid, runs=len(self._listeners))
         for run_id in list(self._listeners):
             self._tell(run_id, LOST)
         forks.forget(self._control)
@@ -102,34 +102,34 @@ class Keeper(asyncio.Protocol):
             listener(told)
 
 
-class Keepers:
-    """The keeper in use, and those before it that still have runs."""
+class Supervisors:
+    """The supervisor in use, and those before it that still have runs."""
 
     def __init__(self, lock: Path, workspaces: Path, open_files: int) -> None:
         self._lock = lock
         self._workspaces = workspaces
         self._open_files = open_files
-        self._current: Keeper | None = None
-        self._keepers: list[Keeper] = []
-        self._starting: asyncio.Task[Keeper] | None = None
+        self._current: Supervisor | None = None
+        self._supervisors: list[Supervisor] = []
+        self._starting: asyncio.Task[Supervisor] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    async def get(self) -> Keeper:
+    async def get(self) -> Supervisor:
         if self._current is not None and self._current.is_there:
             return self._current
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         return await asyncio.shield(self._starting)
 
-    def replace(self, stuck: Keeper) -> None:
+    def replace(self, stuck: Supervisor) -> None:
         """It does not answer: what it has is left to it, what comes next is another's."""
         if self._current is stuck:
             self._current = None
 
     async def close(self) -> None:
         """Closed to them, they end what is left of their runs, and leave. A second call does nothing."""
-        for keeper in self._keepers:
-            keeper.close()
+        for supervisor in self._supervisors:
+            supervisor.close()
         while self._processes:
             process = self._processes.pop()
             try:
@@ -137,7 +137,7 @@ class Keepers:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    async def _start(self) -> Keeper:
+    async def _start(self) -> Supervisor:
         try:
             ours, theirs = socket.socketpair()
             with theirs:
@@ -145,13 +145,13 @@ class Keepers:
                 process = await asyncio.to_thread(self._spawn, theirs)
             self._processes.append(process)
             forks.keep_from_children(ours.fileno())  # or it would not notice that the daemon is gone
-            _, keeper = await asyncio.get_running_loop().create_connection(
-                lambda: Keeper(ours.fileno(), process), sock=ours
+            _, supervisor = await asyncio.get_running_loop().create_connection(
+                lambda: Supervisor(ours.fileno(), process), sock=ours
             )
-            self._current = keeper
-            self._keepers = [*(one for one in self._keepers if one.is_there), keeper]
-            log.info("keeper_started", pid=process.pid)
-            return keeper
+            self._current = supervisor
+            self._supervisors = [*(one for one in self._supervisors if one.is_there), supervisor]
+            log.info("supervisor_started", pid=process.pid)
+            return supervisor
         finally:
             self._starting = None
 
@@ -170,7 +170,7 @@ class Keepers:
 
 
 def until_alone(lock: Path) -> None:
-    """At start: an earlier daemon's keeper ends its runs and leaves by itself; one that does not is made to."""
+    """At start: an earlier daemon's supervisor ends its runs and leaves by itself; one that does not is made to."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for last_resort in (False, True):
@@ -181,17 +181,17 @@ def until_alone(lock: Path) -> None:
                     return
                 time.sleep(0.02)
             if not last_resort:
-                _kill_keepers(lock)
+                _kill_supervisors(lock)
     finally:
         os.close(handle)
     raise StartRefused(f"{lock} is still held by the runs of an earlier daemon, which cannot be ended: see ps", 75)
 
 
-def _kill_keepers(lock: Path) -> None:
+def _kill_supervisors(lock: Path) -> None:
     wanted = f"{MARK}={lock}".encode()
     for pid in processes.everybody():
         process = processes.look(pid)
         with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
             if process is not None and wanted in file.read().split(b"\0"):
-                log.warning("keeper_killed", pid=pid)
+                log.warning("supervisor_killed", pid=pid)
                 processes.send(process, signal.SIGKILL)

@@ -5,7 +5,7 @@ import os
 import stat
 from contextlib import suppress
 
-from semantica_daemon.keeper.order import NotStarted
+from semantica_daemon.supervisor.order import NotStarted
 
 SPARE = ".spare"
 OUTPUT = "output"

@@ -1,5 +1,5 @@
-"""The claim contract and the keeper: what cannot be started waits, is given back and in the end said to be impossible;
-a keeper that dies or does not answer takes its runs with it, and the next job gets another one."""
+"""The claim contract and the supervisor: what cannot be started waits, is given back and fails in the end;
+a supervisor that dies or does not answer takes its runs with it, and the next job gets another one."""
 
 import asyncio
 import os
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.commands import WAIT, family, first_line, gone, keepers, output, run, said, sh, start, until
+from tests.engine.commands import WAIT, family, first_line, gone, output, run, said, sh, start, supervisors, until
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, ManualClock, daemon
-from tests.keeper.families import is_there, marked
+from tests.supervisor.families import is_there, marked
 
 
 @pytest.fixture
 async def kept(home: Path) -> AsyncIterator[Harness]:
-    """On a manual clock, with a keeper that is there."""
+    """On a manual clock, with a supervisor that is there."""
     async with daemon(home, ManualClock(), "[daemon]\nmax_slots = 2\n") as harness:
         await run(harness, ["true"])
         await harness.advance(137)
@@ -38,7 +38,7 @@ def short_of_descriptors(pid: int) -> Iterator[None]:
 
 
 async def refused(harness: Harness, times: int, jobs: int = 1) -> None:
-    """Time passes, second by second: each time the keeper has said no, and all of them wait to ask it again."""
+    """Time passes, second by second: each time the supervisor has said no, and all of them wait to ask it again."""
     for second in range(times):
         due = jobs * (2 if second == 29 else 1)  # then the limit of 30 s is near, too
         await until(lambda: waiting(harness) == due)  # noqa: B023 - it is over before the next one
@@ -53,7 +53,7 @@ def waiting(harness: Harness) -> int:
 
 
 async def test_what_cannot_be_started_now_waits_and_runs_as_soon_as_it_can(kept: Harness) -> None:
-    (pid,) = keepers(kept)
+    (pid,) = supervisors(kept)
     with short_of_descriptors(pid):
         jobs = [await start(kept, sh("echo at last")) for _ in range(2)]
         await refused(kept, 3, jobs=2)
@@ -65,11 +65,11 @@ async def test_what_cannot_be_started_now_waits_and_runs_as_soon_as_it_can(kept:
         job = await kept.ended(job_id)
         assert (job["state"], job["run_count"], job["claim_attempts"]) == ("DONE", 1, 0)
         assert await output(kept, job_id) == "at last\n"
-    assert keepers(kept) == [pid]
+    assert supervisors(kept) == [pid]
 
 
 async def test_after_thirty_seconds_the_claim_is_given_back_and_the_third_time_it_has_failed(kept: Harness) -> None:
-    (pid,) = keepers(kept)
+    (pid,) = supervisors(kept)
     with short_of_descriptors(pid):
         job_id = await start(kept, ["true"], max_attempts=5)
         for number in (1, 2, 3):
@@ -92,7 +92,7 @@ async def until_claims(harness: Harness, job_id: str, number: int) -> None:
 
 
 async def test_what_waits_for_a_process_can_be_cancelled(kept: Harness) -> None:
-    (pid,) = keepers(kept)
+    (pid,) = supervisors(kept)
     with short_of_descriptors(pid):
         job_id = await start(kept, ["true"])
         await refused(kept, 3)
@@ -101,15 +101,17 @@ async def test_what_waits_for_a_process_can_be_cancelled(kept: Harness) -> None:
     assert await types_of(kept, job_id) == ["job.queued", "job.log", "job.cancelled"]
 
 
-async def test_a_keeper_that_does_not_answer_is_replaced_and_nothing_runs_twice(kept: Harness, tmp_path: Path) -> None:
-    (stuck,) = keepers(kept)
+async def test_a_supervisor_that_does_not_answer_is_replaced_and_nothing_runs_twice(
+    kept: Harness, tmp_path: Path
+) -> None:
+    (stuck,) = supervisors(kept)
     os.kill(stuck, signal.SIGSTOP)
     try:
         job_id = await start(kept, sh(f"echo ran >> {tmp_path}/ran"))
         await kept.settle()
         await kept.advance(31_000)
-        assert (await run(kept, ["true"]))["state"] == "DONE", "the other slot works, with another keeper"
-        assert len(keepers(kept)) == 2
+        assert (await run(kept, ["true"]))["state"] == "DONE", "the other slot works, with another supervisor"
+        assert len(supervisors(kept)) == 2
     finally:
         os.kill(stuck, signal.SIGCONT)
     job = await kept.ended(job_id)
@@ -117,11 +119,11 @@ async def test_a_keeper_that_does_not_answer_is_replaced_and_nothing_runs_twice(
     assert not (tmp_path / "ran").exists() or (tmp_path / "ran").read_text() == "ran\n"
 
 
-async def test_a_keeper_that_stays_stuck_is_ended_with_all_it_has(kept: Harness, tmp_path: Path) -> None:
+async def test_a_supervisor_that_stays_stuck_is_ended_with_all_it_has(kept: Harness, tmp_path: Path) -> None:
     """It holds up the output and the end of every run it has, and nobody could end them."""
     running = await start(kept, family(f"print([os.getpid(), child(os.setsid, twice)]); {WAIT}"))
     pids = await said(kept, running)
-    (stuck,) = keepers(kept)
+    (stuck,) = supervisors(kept)
     os.kill(stuck, signal.SIGSTOP)
     asked = await start(kept, sh(f"touch {tmp_path}/ran"))
     await kept.settle()
@@ -139,11 +141,11 @@ async def test_a_keeper_that_stays_stuck_is_ended_with_all_it_has(kept: Harness,
 
 
 @pytest.mark.parametrize(("on_interrupt", "state"), [("fail", "FAILED"), ("requeue", "DONE")])
-async def test_when_the_keeper_is_killed_its_runs_end_and_the_next_job_gets_another(
+async def test_when_the_supervisor_is_killed_its_runs_end_and_the_next_job_gets_another(
     house: Harness, tmp_path: Path, on_interrupt: str, state: str
 ) -> None:
     await run(house, ["true"])
-    (pid,) = keepers(house)
+    (pid,) = supervisors(house)
     program = (
         f"if os.path.exists({str(tmp_path / 'second')!r}): sys.exit()\n"
         f"print([os.getpid(), child(), child(os.setsid, twice, deaf)]); {WAIT}"
@@ -158,46 +160,46 @@ async def test_when_the_keeper_is_killed_its_runs_end_and_the_next_job_gets_anot
     assert job["runs"][0]["error"]["code"] == "E_ENGINE_CRASH"
     assert [one["status"] for one in job["runs"]] == (["FAILED"] if state == "FAILED" else ["INTERRUPTED", "DONE"])
     assert (await run(house, ["true"]))["state"] == "DONE"
-    (another,) = keepers(house)
+    (another,) = supervisors(house)
     assert another != pid
 
 
-async def test_a_cancel_that_was_accepted_holds_though_the_keeper_dies(house: Harness) -> None:
+async def test_a_cancel_that_was_accepted_holds_though_the_supervisor_dies(house: Harness) -> None:
     job_id = await start(
         house, family(f"deaf(); print([os.getpid()]); {WAIT}"), on_interrupt="requeue", grace_ms=60_000
     )
     pids = await said(house, job_id)
     assert (await house.call("job.cancel", job_id=job_id))["cancelling"] == [job_id]
-    os.kill(keepers(house)[0], signal.SIGKILL)
+    os.kill(supervisors(house)[0], signal.SIGKILL)
     job = await house.ended(job_id)
     assert (job["state"], gone(*pids)) == ("CANCELLED", True)
 
 
-async def test_the_keeper_is_started_by_the_first_command_and_leaves_with_the_daemon(home: Path) -> None:
+async def test_the_supervisor_is_started_by_the_first_command_and_leaves_with_the_daemon(home: Path) -> None:
     async with daemon(home, None, "[daemon]\nmax_slots = 2\n") as harness:
         await harness.ended((await harness.enqueue())["job_id"])
-        assert keepers(harness) == [], "nobody has needed it"
+        assert supervisors(harness) == [], "nobody has needed it"
         for _ in range(3):
             await run(harness, ["true"])
-        (pid,) = keepers(harness)
+        (pid,) = supervisors(harness)
     assert not is_there(pid)
     assert [name for _, folders, _ in os.walk(home / "workspaces") for name in folders] in ([], [".spare"])
 
 
-async def test_a_signal_meant_for_others_does_not_end_the_keeper(house: Harness) -> None:
+async def test_a_signal_meant_for_others_does_not_end_the_supervisor(house: Harness) -> None:
     job_id = await start(house, sh("echo there; exec sleep 600"))
     await first_line(house, job_id)
-    (pid,) = keepers(house)
+    (pid,) = supervisors(house)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(pid, number)
     assert (await run(house, ["true"]))["state"] == "DONE"
-    assert (await house.state(job_id), keepers(house)) == ("RUNNING", [pid])
+    assert (await house.state(job_id), supervisors(house)) == ("RUNNING", [pid])
     await house.call("job.cancel", job_id=job_id, wait_ms=5000)
 
 
-async def test_the_keeper_is_as_small_after_many_runs_as_before(house: Harness) -> None:
+async def test_the_supervisor_is_as_small_after_many_runs_as_before(house: Harness) -> None:
     await run(house, ["true"])
-    (pid,) = keepers(house)
+    (pid,) = supervisors(house)
     before = (rss(pid), len(os.listdir(f"/proc/{pid}/fd")))
     for _ in range(5):
         jobs = [await start(house, sh("echo x; echo y >&2")) for _ in range(20)]
@@ -212,7 +214,7 @@ def rss(pid: int) -> int:
 
 
 async def test_started_is_told_only_when_there_is_a_process(kept: Harness) -> None:
-    (pid,) = keepers(kept)
+    (pid,) = supervisors(kept)
     os.kill(pid, signal.SIGSTOP)
     try:
         job_id = await start(kept, ["true"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from semantica_daemon.keeper.order import NotStarted
-from semantica_daemon.keeper.workspaces import SPARE, Workspaces
+from semantica_daemon.supervisor.order import NotStarted
+from semantica_daemon.supervisor.workspaces import SPARE, Workspaces
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def names(root: Path) -> list[str]:
-    """What anybody but the keeper would see."""
+    """What anybody but the supervisor would see."""
     return sorted(name for name in os.listdir(root) if name != SPARE)
 
 
@@ -57,7 +57,7 @@ def test_the_next_run_of_a_job_finds_what_the_last_one_left(root: Path) -> None:
     assert (root / "a" / "output" / "found").read_text() == "kept"
 
 
-def test_spare_ones_are_removed_at_the_end_and_those_of_a_killed_keeper_are_used(root: Path) -> None:
+def test_spare_ones_are_removed_at_the_end_and_those_of_a_killed_supervisor_are_used(root: Path) -> None:
     killed = Workspaces(str(root))
     killed.take(f"{root}/a")
     killed.give_back(f"{root}/a")

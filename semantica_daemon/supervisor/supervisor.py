@@ -1,7 +1,7 @@
-"""The keeper's loop: orders from the daemon, output from pipes, ends of processes; one thread, nothing that blocks.
+"""The supervisor's loop: orders from the daemon, output from pipes, ends of processes; one thread, nothing that blocks.
 
 It is the subreaper of all that jobs start: whatever forks twice or begins a session of its own becomes its child, so
-that nothing of a run is out of sight. When the daemon is gone, so are the runs, and then the keeper.
+that nothing of a run is out of sight. When the daemon is gone, so are the runs, and then the supervisor.
 """
 
 import ctypes
@@ -16,13 +16,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from semantica_daemon.keeper import family, processes
-from semantica_daemon.keeper.control import Control
-from semantica_daemon.keeper.numbers import Numbers
-from semantica_daemon.keeper.order import NotStarted, Order
-from semantica_daemon.keeper.processes import Process
-from semantica_daemon.keeper.run import Run
-from semantica_daemon.keeper.workspaces import Workspaces
+from semantica_daemon.supervisor import family, processes
+from semantica_daemon.supervisor.control import Control
+from semantica_daemon.supervisor.numbers import Numbers
+from semantica_daemon.supervisor.order import NotStarted, Order
+from semantica_daemon.supervisor.processes import Process
+from semantica_daemon.supervisor.run import Run
+from semantica_daemon.supervisor.workspaces import Workspaces
 
 CONTROL = 0  # the socket to the daemon, as stdin
 PR_SET_CHILD_SUBREAPER = 36
@@ -31,7 +31,7 @@ MOST_NAMED = 10
 MOST_LOOKS = 100
 
 
-class Keeper:
+class Supervisor:
     def __init__(self, open_files: int, workspaces: str) -> None:
         self._open_files = open_files
         self._workspaces = Workspaces(workspaces)
@@ -48,7 +48,7 @@ class Keeper:
         self._alone = False
 
     def work(self) -> None:
-        """Until the daemon is gone; then, or when the keeper itself fails, so are the runs."""
+        """Until the daemon is gone; then, or when the supervisor itself fails, so are the runs."""
         self._listen(CONTROL, self._orders)
         self._listen(self._signals, self._reap)
         try:
@@ -268,10 +268,10 @@ def _child_signals() -> int:
 
 def main() -> None:
     open_files, lock, workspaces = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    os.set_inheritable(lock, False)  # held by the keeper alone, for as long as it lives
+    os.set_inheritable(lock, False)  # held by the supervisor alone, for as long as it lives
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.chdir("/")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else soft, hard))
-    Keeper(open_files, workspaces).work()
+    Supervisor(open_files, workspaces).work()

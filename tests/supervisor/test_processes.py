@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.keeper import processes
-from semantica_daemon.keeper.processes import Identity, Process
-from tests.keeper.families import end, is_there, parent, python, start, until
+from semantica_daemon.supervisor import processes
+from semantica_daemon.supervisor.processes import Identity, Process
+from tests.supervisor.families import end, is_there, parent, python, start, until
 
 WAIT = "sys.stdout.flush(); time.sleep(600)"
 ALONE = parent(f"print([]); {WAIT}")
@@ -167,7 +167,7 @@ def test_who_looks_for_orphans_is_none_itself() -> None:
     """A daemon that was started from inside a job carries that run's mark."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(processes.__file__).parents[2])!r})\n"
-        "from semantica_daemon.keeper.processes import Identity, end_orphans\n"
+        "from semantica_daemon.supervisor.processes import Identity, end_orphans\n"
         "print(end_orphans([Identity('mine', None, None, None)], within_s=2))"
     )
     ended = subprocess.run(

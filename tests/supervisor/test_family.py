@@ -2,14 +2,14 @@
 
 import pytest
 
-from semantica_daemon.keeper.family import NOBODY, UNCLEAR, run_of
-from semantica_daemon.keeper.order import Order
-from semantica_daemon.keeper.processes import Process
-from semantica_daemon.keeper.run import Run
+from semantica_daemon.supervisor.family import NOBODY, UNCLEAR, run_of
+from semantica_daemon.supervisor.order import Order
+from semantica_daemon.supervisor.processes import Process
+from semantica_daemon.supervisor.run import Run
 
 
 def run(name: str, number: int, pid: int, started_at: int) -> Run:
-    """A run as the keeper holds it, without a process of its own."""
+    """A run as the supervisor holds it, without a process of its own."""
     made = object.__new__(Run)
     made.order = Order(name, ["x"], "/", {}, 0, None, "", "", "", "", 0, "end")
     made.number, made.pid, made.started_at = number, pid, started_at

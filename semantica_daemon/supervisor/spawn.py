@@ -1,5 +1,5 @@
 """Starting a process: by posix_spawn, which copies nothing. What that has no words for (directory, umask, limits) the
-keeper takes on itself for the moment; it has only one thread, and nobody else is in it."""
+supervisor takes on itself for the moment; it has only one thread, and nobody else is in it."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ import resource
 import signal
 from collections.abc import Iterator
 
-from semantica_daemon.keeper.order import NotStarted, Order
+from semantica_daemon.supervisor.order import NotStarted, Order
 
 # What asking again can change; anything else is the command's own fault.
 PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}

@@ -1,4 +1,4 @@
-"""What the keeper starts, and the plain reason when it cannot; then nothing is left of the try."""
+"""What the supervisor starts, and the plain reason when it cannot; then nothing is left of the try."""
 
 import os
 import resource
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.keeper.log import STDERR, STDOUT
-from semantica_daemon.keeper.order import NotStarted, Order
-from semantica_daemon.keeper.run import Run
-from tests.keeper.families import end
+from semantica_daemon.supervisor.log import STDERR, STDOUT
+from semantica_daemon.supervisor.order import NotStarted, Order
+from semantica_daemon.supervisor.run import Run
+from tests.supervisor.families import end
 
 ENV = {"PATH": "/usr/bin:/bin", "SEMANTICA_RUN_ID": "r"}
 
@@ -202,7 +202,7 @@ def test_it_is_started_with_the_limit_that_was_asked_for(order: Order, started: 
     started.append(Run(order._replace(argv=["sh", "-c", "ulimit -n"]), 0, 300))
     to_the_end(started[-1])
     assert Path(order.log).read_text().strip() == "300"
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 300, "the keeper's own is as it was"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 300, "the supervisor's own is as it was"
 
 
 def test_it_leads_a_session_and_has_three_descriptors(order: Order, started: list[Run]) -> None:

@@ -1,4 +1,4 @@
-"""A run of a command: the keeper starts, ends and listens to the process; here its word becomes events and an Outcome.
+"""One run of a command. The supervisor spawns, reads and ends the process; its messages become events and an Outcome.
 
 A claim that cannot be started within 30 s (no process or descriptor to be had) goes back to its queue.
 """
@@ -16,15 +16,15 @@ from semantica_daemon import environment, failpoints
 from semantica_daemon.clock import Timer
 from semantica_daemon.engine import results
 from semantica_daemon.engine.attempt import Attempt
-from semantica_daemon.engine.keepers import Keeper, Told
 from semantica_daemon.engine.results import Files, Result
-from semantica_daemon.keeper import processes
-from semantica_daemon.keeper.processes import Identity
+from semantica_daemon.engine.supervisors import Supervisor, Told
 from semantica_daemon.model.command import CommandLine
 from semantica_daemon.model.outcome import ESCAPED, Class, Error, Outcome
 from semantica_daemon.store.database import Command
 from semantica_daemon.store.writes.begin import Begun, begin
 from semantica_daemon.store.writes.report import Line
+from semantica_daemon.supervisor import processes
+from semantica_daemon.supervisor.processes import Identity
 
 START_WITHIN_MS = 30_000
 ASK_AGAIN_MS = 1000
@@ -33,7 +33,7 @@ NOTHING_WRITTEN = -1
 UMASK = 0o022
 TRACE = re.compile("[0-9a-f]{32}")
 LOST = Outcome(
-    error=Error("E_ENGINE_CRASH", "infra", "the keeper of the daemon's processes ended, and with it this run"),
+    error=Error("E_ENGINE_CRASH", "infra", "the supervisor of the daemon's processes ended, and with it this run"),
     interrupted=True,
 )
 TOO_LATE = Outcome(
@@ -44,12 +44,12 @@ NOT_WANTED = Outcome(
 )
 
 
-class Child:
+class SubprocessRun:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._shop = attempt.shop
         self._run_id = attempt.claim.run.run_id
-        self._keeper: Keeper | None = None
+        self._supervisor: Supervisor | None = None
         self._answer: asyncio.Future[Told] | None = None
         self._end: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         self._wake = asyncio.Event()
@@ -64,27 +64,27 @@ class Child:
             return await self._carried_out()
         finally:
             self._shop.tokens.pop(self._token, None)
-            if self._keeper is not None:
-                self._keeper.forget(self._run_id)
+            if self._supervisor is not None:
+                self._supervisor.forget(self._run_id)
 
     def ask(self) -> None:
         self._wake.set()
-        if self._keeper is not None:
-            self._keeper.end(self._run_id, signal.SIGTERM)
+        if self._supervisor is not None:
+            self._supervisor.end(self._run_id, signal.SIGTERM)
 
     def insist(self) -> bool:
-        """When that does not help either, there is nothing left but to say so, and to see whether the keeper lives."""
-        if self._keeper is None or self._killed:
+        """SIGKILL, once; after that it only checks whether the supervisor still answers."""
+        if self._supervisor is None or self._killed:
             self._prove_alive()
             return False
         self._killed = True
-        self._keeper.end(self._run_id, signal.SIGKILL)
+        self._supervisor.end(self._run_id, signal.SIGKILL)
         self._attempt.give_grace()
         return True
 
     def watch(self, beyond: int) -> None:
-        if self._keeper is not None:
-            self._keeper.watch(self._run_id, beyond)
+        if self._supervisor is not None:
+            self._supervisor.watch(self._run_id, beyond)
 
     async def _carried_out(self) -> Outcome:
         claim = self._attempt.claim
@@ -100,14 +100,14 @@ class Child:
             return NOT_WANTED
         if told["op"] == "lost":
             outcome = await _end_orphans(Identity(self._run_id, None, None, None))
-            await self._pause()  # a keeper that cannot live must not be tried again and again at once
+            await self._pause()  # a supervisor that cannot live must not be tried again and again at once
             return outcome
         if told["op"] == "refused":
             return _not_started(told)
         return await self._until_over(told, files)
 
     async def _started(self, order: dict[str, Any]) -> Told | None:
-        """The keeper's word on it. What is only short of processes or descriptors is asked for again; None when
+        """The supervisor's word on it. What is only short of processes or descriptors is asked for again; None when
         nobody wants it any more."""
         limit = self._shop.clock.after(START_WITHIN_MS, self._too_slow)
         told = None
@@ -121,14 +121,14 @@ class Child:
 
     async def _asked(self, order: dict[str, Any]) -> Told | None:
         try:
-            self._keeper = await self._shop.keepers.get()
+            self._supervisor = await self._shop.supervisors.get()
         except OSError as error:
-            refused = {"op": "refused", "again": True, "errno": error.errno, "of": "keeper"}
-            return {**refused, "message": f"no keeper: {error}"}
+            refused = {"op": "refused", "again": True, "errno": error.errno, "of": "supervisor"}
+            return {**refused, "message": f"no supervisor: {error}"}
         if self._attempt.stopping:
             return None
         self._answer = asyncio.get_running_loop().create_future()
-        self._keeper.start(order, self._told)
+        self._supervisor.start(order, self._told)
         return await self._answer
 
     async def _pause(self) -> None:
@@ -140,19 +140,19 @@ class Child:
         timer.cancel()
 
     def _too_slow(self) -> None:
-        """Whatever the keeper is stuck with, the next run gets another one; this one must not begin any more."""
+        """Whatever the supervisor is stuck with, the next run gets another one; this one must not begin any more."""
         self._slow = True
         self._wake.set()
-        if self._keeper is not None and self._answer is not None and not self._answer.done():
-            self._shop.keepers.replace(self._keeper)
-            self._keeper.end(self._run_id, signal.SIGKILL)
+        if self._supervisor is not None and self._answer is not None and not self._answer.done():
+            self._shop.supervisors.replace(self._supervisor)
+            self._supervisor.end(self._run_id, signal.SIGKILL)
             self._prove_alive()
 
     def _prove_alive(self) -> None:
-        """A keeper that lives answers this at once; one that is stopped or stuck holds up every run it has."""
-        if self._keeper is not None and self._proof is None:
-            self._proof = self._shop.clock.after(ALIVE_WITHIN_MS, self._keeper.kill)
-            self._keeper.watch(self._run_id, NOTHING_WRITTEN)
+        """A supervisor that lives answers this at once; one that is stopped or stuck holds up every run it has."""
+        if self._supervisor is not None and self._proof is None:
+            self._proof = self._shop.clock.after(ALIVE_WITHIN_MS, self._supervisor.kill)
+            self._supervisor.watch(self._run_id, NOTHING_WRITTEN)
 
     def _told(self, told: Told) -> None:
         if self._proof is not None:
@@ -213,7 +213,7 @@ class Child:
 
 
 def _order(attempt: Attempt, command: CommandLine, env: dict[str, str], files: Files) -> dict[str, Any]:
-    """The fields of `keeper.order.Order`."""
+    """The fields of `supervisor.order.Order`."""
     return {
         "run": attempt.claim.run.run_id,
         "argv": command.argv,

@@ -1,14 +1,14 @@
-"""One run as the keeper holds it: its main process, the pipes its output comes through, and its log."""
+"""One run as the supervisor holds it: its main process, the pipes its output comes through, and its log."""
 
 import fcntl
 import os
 import struct
 import termios
 
-from semantica_daemon.keeper import processes
-from semantica_daemon.keeper.log import STDERR, STDOUT, Log
-from semantica_daemon.keeper.order import NotStarted, Order
-from semantica_daemon.keeper.spawn import reason, spawn
+from semantica_daemon.supervisor import processes
+from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
+from semantica_daemon.supervisor.order import NotStarted, Order
+from semantica_daemon.supervisor.spawn import reason, spawn
 
 CHUNK = 65_536
 

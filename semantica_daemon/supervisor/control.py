@@ -1,4 +1,4 @@
-"""The keeper's end of the socket to the daemon: one JSON document a line, both ways."""
+"""The supervisor's end of the socket to the daemon: one JSON document a line, both ways."""
 
 import json
 import os

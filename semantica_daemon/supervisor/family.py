@@ -1,9 +1,9 @@
-"""Whose an orphan is. What a job starts and forgets becomes the keeper's child; here it is given back to its run."""
+"""Finds which run an orphaned process belongs to: orphans of a job become children of the supervisor."""
 
 from collections.abc import Collection, Mapping
 
-from semantica_daemon.keeper.processes import Process
-from semantica_daemon.keeper.run import Run
+from semantica_daemon.supervisor.processes import Process
+from semantica_daemon.supervisor.run import Run
 
 NOBODY = ""
 UNCLEAR = None

@@ -1,10 +1,10 @@
-"""What the daemon asks the keeper for, and the keeper's refusal."""
+"""What the daemon asks the supervisor for, and the supervisor's refusal."""
 
 from typing import NamedTuple
 
 
 class Order(NamedTuple):
-    """A run to start; `workspace` is the folder of its job, which the keeper makes."""
+    """A run to start; `workspace` is the folder of its job, which the supervisor makes."""
 
     run: str
     argv: list[str]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from semantica_daemon.keeper.numbers import MOST, Numbers
-from tests.keeper.families import end, parent, start
+from semantica_daemon.supervisor.numbers import MOST, Numbers
+from tests.supervisor.families import end, parent, start
 
 WAIT = "sys.stdout.flush(); time.sleep(600)"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from semantica_daemon.keeper.log import MARK, STDERR, STDOUT, SUFFIX, Log
+from semantica_daemon.supervisor.log import MARK, STDERR, STDOUT, SUFFIX, Log
 
 RECORD = 8
 
