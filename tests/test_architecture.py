@@ -1,18 +1,20 @@
-"""The house keeps its rooms: who imports whom, how long things are, where SQL may stand, what nothing is called."""
+"""One test per architecture rule: import directions, purity of the model, where SQL stands, lengths, names, catch-alls.
+
+Each test collects every offender of its rule before it fails.
+"""
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "semantica_daemon"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-PYTHON = sorted([*MODULES, *(ROOT / "tests").rglob("*.py")])
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
-# Whose modules a room may import; its own always. "" is the package itself (VERSION, PROTOCOL).
+# What each package or top-level module may import besides itself; "" is the package's own __init__.py.
 MAY_IMPORT: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
@@ -25,188 +27,219 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forks": set(),
     "lock": {"forks", "paths", "errors"},
     "supervisor": set(),
-    "model": {"environment", "errors"},
-    "store": {"model", "errors", "failpoints"},
-    "engine": {"supervisor", "forks", "store", "model", "environment", "errors", "clock", "failpoints", "failures"},
-    "rpc": {"engine", "store", "model", "errors", "clock", "paths", "forks", "lock", ""},
+    "wire": {"environment", "errors"},
+    "model": {"wire", "environment", "errors"},
+    "store": {"wire", "model", "errors", "failpoints"},
+    "engine": {
+        "supervisor", "forks", "store", "model", "wire", "environment", "errors", "clock", "failpoints", "failures",
+    },
+    "rpc": {"engine", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
     "config": {"model", "errors"},
     "logs": {"store", "model"},
     "client": {"places", "environment", ""},
+    "cli": {"client", "places", "environment", ""},
     "daemon": {
-        "rpc", "engine", "store", "model", "errors", "clock", "config", "logs", "paths", "lock", "forks",
+        "rpc", "engine", "store", "model", "wire", "errors", "clock", "config", "logs", "paths", "lock", "forks",
         "failpoints", "environment", "supervisor", "",
     },
     "serving": {"daemon", "engine", "config", "logs", "paths", "clock", "errors", ""},
     "__main__": {"serving", "errors", ""},
 }  # fmt: skip
-IMPURE = {
+MAY_IMPORT_IN_FUNCTIONS = {"client", "cli"}  # a command starts in milliseconds because it imports little
+IMPURE_MODULES = {
     "aiosqlite", "anyio", "asyncio", "datetime", "io", "logging", "os", "pathlib", "random", "socket", "sqlite3",
     "structlog", "subprocess", "sys", "tempfile", "threading", "time",
 }  # fmt: skip
-EDGES = {"model/cron.py": {"datetime"}}  # cronsim and zoneinfo speak it; epoch ms go in and come out
-BANNED = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service"}
-# Around a verb, around user code, around a request; the writer's own, carried over from its thread, end the daemon.
-CATCH_ALLS = {"store/database.py", "engine/in_process.py", "rpc/connection.py"}
-CATCH_ALLS |= {"engine/thread.py", "engine/writer.py", "serving.py", "client/__main__.py"}
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-MOST_LINES_OF_A_FILE = 400
-MOST_LINES_OF_A_FUNCTION = 40
+ALLOWED_IN_MODEL = {"model/cron.py": {"datetime"}}  # cronsim and zoneinfo take datetimes; its callers pass epoch ms
+BANNED_WORDS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service"}
+CATCH_ALLS = {
+    "client/__main__.py", "engine/in_process.py", "engine/thread.py", "engine/writer.py", "rpc/connection.py",
+    "serving.py", "store/database.py",
+}  # fmt: skip
+INSERTS_JOBS = {"store/arrival.py"}
+UPDATES_STATE = {"store/transition.py"}
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 40
 
 SQL = re.compile(
     r"\b(SELECT\s+\S+.*\bFROM\b|INSERT\s+(OR \w+ )?INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|CREATE\s+(TABLE|INDEX)\b"
     r"|PRAGMA\s+\w+|BEGIN IMMEDIATE|SAVEPOINT)",
     re.DOTALL,
 )
-NEW_JOB = re.compile(r"\b(INSERT|REPLACE)\s+(OR\s+\w+\s+)?INTO\s+jobs\b")
-SET_STATE = re.compile(r"\bUPDATE\s+(OR\s+\w+\s+)?jobs\s+SET\b(?:(?!\bWHERE\b).)*?\bstate\s*=", re.DOTALL)
+INSERT_JOB = re.compile(r"\b(INSERT|REPLACE)\s+(OR\s+\w+\s+)?INTO\s+jobs\b")
+UPDATE_STATE = re.compile(r"\bUPDATE\s+(OR\s+\w+\s+)?jobs\s+SET\b(?:(?!\bWHERE\b).)*?\bstate\s*=", re.DOTALL)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_imports_go_one_way() -> None:
+    found = [f"{name_of(path)} imports {wrong}" for path in MODULES for wrong in sorted(wrong_imports(path))]
+    report(found)
+    assert {package_of(path) for path in MODULES if "config" in packages_imported(path)} == {"daemon", "serving"}
+
+
+def test_imports_stand_at_the_top_and_none_is_only_for_types() -> None:
+    found = [f"{name_of(path)} has TYPE_CHECKING" for path in MODULES if "TYPE_CHECKING" in source_of(path)]
+    eager = [path for path in MODULES if package_of(path) not in MAY_IMPORT_IN_FUNCTIONS]
+    found += [f"{name_of(path)}:{line} imports in a function" for path in eager for line in nested_imports(path)]
+    report(found)
+
+
+def test_the_model_has_no_io_no_clock_and_no_async() -> None:
+    model = [path for path in MODULES if package_of(path) == "model"]
+    assert model
+    found = [f"{name_of(path)} imports {name}" for path in model for name in sorted(impure_imports(path))]
+    found += [f"{name_of(path)} is async" for path in model if has_node(path, ast.AsyncFunctionDef, ast.Await)]
+    report(found)
+
+
+def test_sql_stands_only_in_the_store() -> None:
+    outside = [path for path in MODULES if package_of(path) != "store"]
+    report([f"{name_of(path)}: {text}" for path in outside for text in strings_of(path) if SQL.search(text)])
+
+
+def test_one_module_inserts_jobs_and_one_changes_their_state() -> None:
+    assert UPDATE_STATE.search("UPDATE jobs\nSET updated_at = 1, state = 'DONE'\nWHERE id = 1")
+    assert not UPDATE_STATE.search("UPDATE jobs SET stop_state = 'CANCELLED' WHERE state = 'RUNNING'")
+    assert not UPDATE_STATE.search("UPDATE jobs_old SET state = 1")
+    assert modules_with(INSERT_JOB) == INSERTS_JOBS
+    assert modules_with(UPDATE_STATE) == UPDATES_STATE
+
+
+def test_files_are_short_and_have_a_docstring() -> None:
+    files = [path for path in [*MODULES, *TESTS] if source_of(path).strip()]
+    lines = {path: source_of(path).count("\n") for path in files}
+    found = [f"{path} has {count} lines" for path, count in lines.items() if count > MAX_FILE_LINES]
+    found += [f"{path} has no docstring" for path in files if not ast.get_docstring(tree_of(path))]
+    report(found)
+
+
+def test_functions_are_short_and_names_say_something() -> None:
+    all_functions = [(path, function) for path in MODULES for function in functions(path)]
+    long = [(path, function) for path, function in all_functions if length_of(function) > MAX_FUNCTION_LINES]
+    found = [f"{name_of(path)}: {function.name} has {length_of(function)} lines" for path, function in long]
+    found += [f"{name_of(path)}: {word}" for path in MODULES for word in sorted(words_in_names(path) & BANNED_WORDS)]
+    report(found)
+
+
+def test_catch_alls_stand_only_at_the_edges() -> None:
+    """Elsewhere a handler of Exception raises again."""
+    inner = [path for path in MODULES if name_of(path) not in CATCH_ALLS]
+    report([f"{name_of(path)} swallows Exception" for path in inner if any(map(swallows, ast.walk(tree_of(path))))])
+
+
+def report(offenders: list[str]) -> None:
+    assert not offenders, "\n" + "\n".join(offenders)
 
 
 def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     first = path.relative_to(PACKAGE).parts[0]
     return "" if first == "__init__.py" else first.removesuffix(".py")
 
 
+@cache
+def source_of(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+    return ast.parse(source_of(path), str(path))
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Full names of what is imported, `from package import module` as package.module."""
-    for node in ast.walk(tree):
+@cache
+def imports_of(path: Path) -> list[str]:
+    """Full names of what is imported; `from package import module` gives package.module."""
+    found: list[str] = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
-def rooms_imported(tree: ast.Module) -> set[str]:
-    rooms = set()
-    for name in imported(tree):
-        package, _, rest = name.partition(".")
-        if package == "semantica_daemon":
+def packages_imported(path: Path) -> set[str]:
+    """Packages and top-level modules of semantica_daemon that this module imports."""
+    packages = set()
+    for name in imports_of(path):
+        top, _, rest = name.partition(".")
+        if top == "semantica_daemon":
             first = rest.partition(".")[0]
             is_module = (PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").is_file()
-            rooms.add(first if is_module else "")
-    return rooms
+            packages.add(first if is_module else "")
+    return packages
 
 
-def texts(tree: ast.Module) -> Iterator[str]:
-    """Every string of a module, f-strings joined, docstrings left out."""
-    documented = (node for node in ast.walk(tree) if isinstance(node, DOCUMENTED))
-    docstrings = {ast.get_docstring(node, clean=False) for node in documented}
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            parts = (str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
-            yield "".join(parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & inside:
-            yield from {node.value} - docstrings
+def wrong_imports(path: Path) -> set[str]:
+    own = package_of(path)
+    assert own in MAY_IMPORT, f"{own}: say in MAY_IMPORT what this package may import"
+    return packages_imported(path) - MAY_IMPORT[own] - {own}
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+def nested_imports(path: Path) -> list[int]:
+    inside = [node for function in functions(path) for node in ast.walk(function)]
+    return [node.lineno for node in inside if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def test_every_room_is_known() -> None:
-    assert {room_of(path) for path in MODULES} <= set(MAY_IMPORT)
+def impure_imports(path: Path) -> set[str]:
+    allowed = ALLOWED_IN_MODEL.get(name_of(path), set())
+    return {name.partition(".")[0] for name in imports_of(path)} & IMPURE_MODULES - allowed
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_go_one_way(path: Path) -> None:
-    room = room_of(path)
-    assert rooms_imported(tree_of(path)) <= MAY_IMPORT[room] | {room}
+def has_node(path: Path, *kinds: type[ast.AST]) -> bool:
+    return any(isinstance(node, kinds) for node in ast.walk(tree_of(path)))
 
 
-def test_only_the_daemon_sees_the_whole_config() -> None:
-    assert {room_of(path) for path in MODULES if "config" in rooms_imported(tree_of(path))} == {"daemon", "serving"}
+def modules_with(pattern: re.Pattern[str]) -> set[str]:
+    return {name_of(path) for path in MODULES if any(pattern.search(text) for text in strings_of(path))}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_stand_at_the_top(path: Path) -> None:
-    """The client may be lazy; it is measured in milliseconds."""
-    tree = tree_of(path)
-    inside = {id(node) for function in functions(tree) for node in ast.walk(function)}
-    nested = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) and id(node) in inside]
-    assert not nested or room_of(path) == "client"
+@cache
+def strings_of(path: Path) -> list[str]:
+    """Every string of a module except docstrings; an f-string is joined, with x for each replacement."""
+    nodes = list(ast.walk(tree_of(path)))
+    skipped = {id(docstring_node(node)) for node in nodes if isinstance(node, ast.Module | ast.ClassDef | Function)}
+    joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    skipped |= {id(part) for node in joined for part in ast.walk(node)}
+    plain = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in skipped]
+    texts = [text for text in plain if isinstance(text, str)]
+    return texts + ["".join(constant_or_x(part) for part in node.values) for node in joined]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_nothing_is_imported_only_for_types(path: Path) -> None:
-    assert "TYPE_CHECKING" not in path.read_text()
+def docstring_node(node: ast.Module | ast.ClassDef | Function) -> ast.expr | None:
+    first = node.body[0] if node.body else None
+    return first.value if isinstance(first, ast.Expr) else None
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) == "model"], ids=name_of)
-def test_the_model_is_pure(path: Path) -> None:
-    tree = tree_of(path)
-    assert not {name.partition(".")[0] for name in imported(tree)} & IMPURE - EDGES.get(name_of(path), set())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
+def constant_or_x(part: ast.expr) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "x"
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) != "store"], ids=name_of)
-def test_sql_stands_only_in_the_store(path: Path) -> None:
-    assert [text for text in texts(tree_of(path)) if SQL.search(text)] == []
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree_of(path)) if isinstance(node, Function))
 
 
-def test_one_module_writes_new_jobs_and_one_the_changes_of_their_state() -> None:
-    assert (writers(NEW_JOB), writers(SET_STATE)) == ({"store/arrival.py"}, {"store/transition.py"})
+def length_of(function: Function) -> int:
+    return (function.end_lineno or 0) - function.lineno + 1
 
 
-def writers(statement: re.Pattern[str]) -> set[str]:
-    return {name_of(path) for path in MODULES if any(statement.search(text) for text in texts(tree_of(path)))}
+def words_in_names(path: Path) -> set[str]:
+    names = [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
+    names += [function.name for function in functions(path)]
+    names += [path.stem, path.parent.name]
+    return {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_files_are_short_and_say_what_they_are(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= MOST_LINES_OF_A_FILE
-    assert ast.get_docstring(ast.parse(text)) or not text.strip(), "a module without a docstring"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_functions_are_short(path: Path) -> None:
-    lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions(tree_of(path))}
-    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_nothing_has_a_name_that_says_nothing(path: Path) -> None:
-    named = [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
-    named += [node.name for node in functions(tree_of(path))]
-    words = {word.lower() for name in [*named, path.stem, path.parent.name] for word in words_of(name)}
-    assert not words & BANNED
-
-
-def words_of(name: str) -> list[str]:
-    return re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
-
-
-def test_catch_alls_stand_only_at_the_edges() -> None:
-    """Elsewhere, what is caught without a name of its own is raised again."""
-    found = {name_of(path) for path in MODULES for node in ast.walk(tree_of(path)) if _swallows(node)}
-    assert found <= CATCH_ALLS
-
-
-def _swallows(node: ast.AST) -> bool:
+def swallows(node: ast.AST) -> bool:
+    """Is this a handler of everything that does not raise again?"""
     if not isinstance(node, ast.ExceptHandler):
         return False
-    everything = node.type is None or (
-        isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
-    )
-    return everything and not isinstance(node.body[-1], ast.Raise)
-
-
-@pytest.mark.parametrize(
-    ("text", "writes"),
-    [
-        ("UPDATE jobs\nSET updated_at = 1, state = 'DONE'\nWHERE id = 1", True),
-        ("UPDATE jobs SET stop_state = 'CANCELLED' WHERE state = 'RUNNING'", False),
-        ("UPDATE jobs_old SET state = 1", False),
-    ],
-)
-def test_a_write_of_the_state_is_recognised(text: str, writes: bool) -> None:
-    assert bool(SET_STATE.search(text)) == writes
+    names = ("Exception", "BaseException")
+    catches_all = node.type is None or (isinstance(node.type, ast.Name) and node.type.id in names)
+    return catches_all and not isinstance(node.body[-1], ast.Raise)
