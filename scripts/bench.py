@@ -12,6 +12,7 @@ from benchmarks import commands, figures, resting, results, waiting
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
+from benchmarks.instructions import command as instructions
 from benchmarks.processes import Clients, Daemon, echo_server, other_work
 from benchmarks.results import Figure, Result, Target
 
@@ -33,6 +34,8 @@ examples:
   scripts/bench --quick --only enqueue noop32 a first look, in seconds
   scripts/bench --history 1000000             also beside a table of a million finished jobs
   scripts/bench --json > after.json           every sample, to compare with another run
+  scripts/bench --instructions --only store   instructions a job in the store alone (needs valgrind)
+  scripts/bench --instructions --only commits WAL frames and SQL statements of a commit of one job
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
 NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *waiting.NAMES, *resting.NAMES]
@@ -46,12 +49,15 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found.add_argument("--repeats", type=positive, metavar="N", help="samples of each figure (5; with --quick 3)")
-    found.add_argument("--only", nargs="+", metavar="NAME", choices=NAMES, default=NAMES, help="only these figures")
+    found.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=[*NAMES, *instructions.GROUPS], help="only these figures"
+    )
     found.add_argument("--quick", action="store_true", help="fewer jobs and 3 repeats: a look, not a measurement")
     found.add_argument(
         "--history", type=positive, metavar="N", default=0, help="also with N finished jobs in the table"
     )
     found.add_argument("--json", action="store_true", help="JSON with every sample instead of the table")
+    found.add_argument("--instructions", action="store_true", help="count instructions instead of time: store, commits")
     return found
 
 
@@ -184,6 +190,9 @@ def opened(stack: ExitStack, home: Path) -> Daemon:
 
 def main() -> int:
     options = parser().parse_args()
+    if options.instructions:
+        return instructions.main(options.only or [])
+    options.only = options.only or NAMES
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="sb-") as name, prepared(options, Path(name)) as bench:
         found = list(bench.results())

@@ -1,0 +1,28 @@
+"""Prepares a folder for the store's figures: a migrated database, and one job as admission hands it to the store.
+A process of its own, so that the programs under valgrind import the store and nothing else."""
+
+import pickle
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.instructions.store import DATABASE, JOB, NOW
+from semantica_daemon.engine import handlers
+from semantica_daemon.engine.intake import Intake
+from semantica_daemon.model.job import JobSpec
+from semantica_daemon.store.database import connect
+from semantica_daemon.store.migrate import migrate
+
+
+def main(folder: Path) -> None:
+    connection = connect(folder / DATABASE)
+    migrate(connection, NOW)
+    connection.close()
+    intake = Intake(handlers.load({}, []), {"PATH": "/usr/bin:/bin"})
+    job = intake.admit(msgspec.convert({"job_type": "semantica.noop"}, JobSpec))
+    (folder / JOB).write_bytes(pickle.dumps(job))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

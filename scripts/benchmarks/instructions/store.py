@@ -1,0 +1,72 @@
+"""The daemon's store without a daemon: a migrated database and the verbs of a job's life, one transaction each call.
+All that the instruction figures know of the store's inside is in this file and in `prepare`."""
+
+import gc
+import os
+import pickle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.model.queue import QueueRules, limits
+from semantica_daemon.store.database import Command, Database, connect
+from semantica_daemon.store.writes.enqueue import enqueue
+from semantica_daemon.store.writes.finish import Finish, finish
+
+NOW = 1_800_000_000_000
+RULES = {"default": QueueRules(max_queued=100_000_000)}
+DATABASE = "meta.db"
+JOB = "job.pickle"
+
+
+class Store:
+    """The database of a prepared folder, with a seed and a clock that advances a millisecond a transaction."""
+
+    def __init__(self, folder: Path, slots: int) -> None:
+        self.wal = folder / f"{DATABASE}-wal"
+        self.connection = connect(folder / DATABASE)
+        self._database = Database(self.connection, limits(slots, RULES), Random(0), _never)
+        self._job = pickle.loads((folder / JOB).read_bytes())
+        self._now = NOW
+
+    def enqueue(self, count: int) -> None:
+        self._transact([Command(enqueue, self._job)] * count)
+
+    def claim(self) -> list[Any]:
+        """Starts as many waiting jobs as there are free slots."""
+        claims: list[Any] = self._transact([], claiming=True).claims
+        return claims
+
+    def finish(self, claims: list[Any]) -> None:
+        self._transact([Command(finish, Finish(claim.run, Outcome(took_ms=1))) for claim in claims])
+
+    def _transact(self, commands: list[Command], claiming: bool = False) -> Any:
+        self._now += 1
+        committed = self._database.transact(commands, self._now, claiming)
+        failed = [result for result in committed.results if isinstance(result, Exception)]
+        if failed:
+            raise failed[0]
+        return committed
+
+
+def discard_wal(folder: Path) -> None:
+    """Undoes every commit since the folder was prepared: no run makes a checkpoint."""
+    for suffix in ("-wal", "-shm"):
+        Path(f"{folder / DATABASE}{suffix}").unlink(missing_ok=True)
+
+
+def leave() -> None:
+    """Ends the process without closing the database: closing would make a checkpoint."""
+    os._exit(0)
+
+
+def settle_garbage() -> None:
+    """As the daemon does when it is ready: objects that are loaded by now are never scanned again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
+def _never(spec: Any) -> Any:
+    raise RuntimeError("no job of these figures is made from a template")
