@@ -19,14 +19,16 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attempt import Housing, Workshop
+from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.intake import Intake
-from semantica_daemon.engine.machine import Machine, Rules
+from semantica_daemon.engine.lifecycle import Lifecycle
+from semantica_daemon.engine.machine import Machine, Rules, Signals
 from semantica_daemon.engine.output import Output
-from semantica_daemon.engine.passes import Pass
+from semantica_daemon.engine.passes import Pass, Wake
 from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
 from semantica_daemon.engine.scheduler import Scheduler
@@ -36,14 +38,14 @@ from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.lock import Held, locked
-from semantica_daemon.model.machine import Facts
+from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.server import Server
 from semantica_daemon.store import reads
-from semantica_daemon.store.database import Command, Committed, Database, connect
+from semantica_daemon.store.database import Command, Database, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
@@ -69,75 +71,62 @@ class Setting(Struct, frozen=True):
     open_files: int = 1024
 
 
-class Daemon:
-    """A running daemon: `rooms` to talk to, `stop` to end it (a second time: at once)."""
+class Daemon(NamedTuple):
+    """A running daemon and the parts of it that its own end needs."""
 
-    def __init__(self, rooms: Rooms, dispatcher: Dispatcher, server: Server, shop: Workshop) -> None:
-        self.rooms = rooms
-        self._dispatcher = dispatcher
-        self._server = server
-        self._shop = shop
-        self._reason = "stopping"
-        self._stop = asyncio.Event()
-        self._now = asyncio.Event()
+    lifecycle: Lifecycle
+    commands: CommandQueue
+    writer: Writer
+    feed: Feed
+    machine: Machine
+    dispatcher: Dispatcher
+    shop: Workshop
+    passes: list[Pass]
+    server: Server
 
     async def open(self) -> None:
-        """Listen, claim, and say that it is ready."""
-        await self._server.open()
-        self.rooms.writer.claiming = True
-        await self.rooms.writer.run(started, VERSION)
-        self.rooms.status = "ready"
-
-    def stop(self, reason: str) -> None:
-        if self._stop.is_set():
-            self._now.set()
-            return
-        log.info("stopping", reason=reason)
-        self._reason = reason
-        self._stop.set()
+        """Listen, claim, and be ready."""
+        await self.server.open()
+        self.writer.claiming = True
+        await self.commands.run(started, VERSION)
+        self.lifecycle.status = "ready"
 
     @property
     def left_behind(self) -> int:
-        return self._dispatcher.running
-
-    async def until_stopped(self) -> None:
-        await self._stop.wait()
+        return self.dispatcher.running
 
     async def close(self) -> None:
-        """Wind down and close the database; a second call does nothing."""
-        if self.rooms.status == "stopping":
+        """Stop claiming, end the runs, record their ends and close the database; a second call does nothing. When
+        the writer has failed nothing can be recorded: the next start recovers."""
+        if self.lifecycle.status == "stopping":
             return
-        await self._wind_down()
-        await self.rooms.writer.close()
-
-    async def _wind_down(self) -> None:
-        """Refuse, stop claiming, ask the runs to end, give them their grace, write how each has ended. When the
-        writer itself has failed there is nothing to write with: the next start recovers."""
-        self.rooms.status = "stopping"
-        self.rooms.writer.claiming = False
-        self._server.close()
-        if not self.rooms.writer.failed:
+        self.lifecycle.status = "stopping"
+        self.writer.claiming = False
+        self.server.close()
+        if not self.writer.failed:
             await self._end_runs()
-        self._server.hang_up()
+        self.server.hang_up()
+        await self.writer.close()
 
     async def _end_runs(self) -> None:
         """Never waits longer than grace and margin: what could not be written by then is a crash to the next start."""
-        writer = self.rooms.writer
-        writer.submit(Command(stopping, self._reason), ours=True)
-        self._dispatcher.stop_all()
-        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, self._shop.grace_ms + MARGIN_MS)
-        await self._shop.supervisors.close()  # which ends what is left, before it is written that it has ended
-        await self._wait_for({asyncio.create_task(self._dispatcher.until_idle())}, MARGIN_MS, True)
-        left = self._dispatcher.left()
+        commands = self.commands
+        commands.submit(Command(stopping, self.lifecycle.reason), must_commit=True)
+        self.dispatcher.stop_all()
+        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, self.shop.grace_ms + MARGIN_MS)
+        await self.shop.supervisors.close()  # which ends what is left, before it is written that it has ended
+        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, MARGIN_MS, True)
+        left = self.dispatcher.left()
         for attempt in left:
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
-        ends = [writer.run(finish, Finish(attempt.claim.run, SHUT_DOWN)) for attempt in left]
-        await self._wait_for({asyncio.create_task(end) for end in [*ends, writer.run(nothing, None)]}, MARGIN_MS, True)
+        ends = [commands.run(finish, Finish(attempt.claim.run, SHUT_DOWN)) for attempt in left]
+        ends.append(commands.run(nothing, None))
+        await self._wait_for({asyncio.create_task(end) for end in ends}, MARGIN_MS, True)
 
     async def _wait_for(self, tasks: "set[asyncio.Task[Any]]", most_ms: int, even_now: bool = False) -> None:
-        """For all of the tasks, for a time, or until a second signal says now."""
+        """For all of the tasks, for a time, or until a second request says now."""
         everything = asyncio.create_task(_all(tasks))
-        now = asyncio.create_task(asyncio.Event().wait() if even_now else self._now.wait())
+        now = asyncio.create_task(asyncio.Event().wait() if even_now else self.lifecycle.stop_now_requested())
         await asyncio.wait({everything, now}, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
         for task in (everything, now, *tasks):
             task.cancel()
@@ -148,25 +137,34 @@ async def _all(tasks: "set[asyncio.Task[Any]]") -> None:
         await task
 
 
+class Opened(NamedTuple):
+    """What is opened before the parts are constructed."""
+
+    lock: Held
+    handlers: Handlers
+    intake: Intake
+    current: CurrentFacts
+    database: Database
+    readers: Readers
+
+
 @asynccontextmanager
 async def running(setting: Setting) -> AsyncIterator[Daemon]:
-    """lock → migrate → database → writer → recovery → scheduler, dispatcher → server → ready, and back."""
+    """lock → database → readers → parts → writer → recovery → passes → server → ready, and back."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
-    with locked(setting.paths) as held:
+    with locked(setting.paths) as lock:
         intake = Intake(found, environment.allowed(os.environ))
-        database = open_database(setting, intake)
-        held.note(setting.paths.database)
+        current = CurrentFacts()
+        database = open_database(setting, intake, current)
+        lock.note(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
-            writer = Writer(database, setting.clock, processes.boot_id())
-            tasks.start_soon(writer.work)
-            await writer.look_at_clock()
-            data = setting.paths.data
-            minder = Supervisors(data / SUPERVISOR_LOCK, data / WORKSPACES, setting.open_files)
-            recovered = await writer.run(recover, await orphans_ended(setting, readers))
+            daemon = assemble(setting, Opened(lock, found, intake, current, database, readers))
+            tasks.start_soon(daemon.writer.work)
+            await daemon.writer.look_at_clock()
+            recovered = await daemon.commands.run(recover, await orphans_ended(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
-            daemon = assemble(setting, Parts(database, writer, readers, found, held, minder, intake))
-            for part in daemon.rooms.passes:
+            for part in daemon.passes:
                 tasks.start_soon(part.run)
             try:
                 await daemon.open()
@@ -174,7 +172,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             finally:
                 with anyio.CancelScope(shield=True):
                     await daemon.close()
-                    await minder.close()
+                    await daemon.shop.supervisors.close()
                     tasks.cancel_scope.cancel()
 
 
@@ -188,90 +186,70 @@ async def orphans_ended(setting: Setting, readers: Readers) -> frozenset[str]:
     return frozenset(escaped)
 
 
-class Parts(NamedTuple):
-    """What was opened before the rest can be put together."""
-
-    database: Database
-    writer: Writer
-    readers: Readers
-    handlers: Handlers
-    held: Held
-    supervisors: Supervisors
-    intake: Intake
-
-
-def assemble(setting: Setting, parts: Parts) -> Daemon:
-    database, writer, readers, _, held, _, intake = parts
-    feed = Feed(readers, database.epoch, database.sequence)
-    shop = workshop(setting, parts, feed)
+def assemble(setting: Setting, opened: Opened) -> Daemon:
+    """Each part is given the ones before it; the writer, which calls most of them, comes last but the server."""
+    clock, readers = setting.clock, opened.readers
+    commands, lifecycle = CommandQueue(), Lifecycle()
+    feed = Feed(readers, opened.database.epoch, opened.database.sequence)
+    shop = workshop(setting, opened, commands, feed)
     dispatcher = Dispatcher(shop)
-    time = timekeeping(setting, parts, dispatcher)
+    machine, scheduler, passes = background(setting, opened, commands, dispatcher)
+    event_log = logs.EventLog(setting.config.daemon.log_level)
+    listeners = [feed.committed, dispatcher.committed, scheduler.committed, event_log.committed]
+    writer = Writer(commands, opened.database, clock, processes.boot_id(), listeners)
     allowed = limits(setting.config.slots, setting.config.queues)
     rooms = Rooms(
+        commands=commands,
         writer=writer,
         readers=readers,
         feed=feed,
-        intake=intake,
-        waiting=Waiting(readers, writer, feed),
+        intake=opened.intake,
+        waiting=Waiting(readers, commands, feed),
         output=Output(readers, feed, dispatcher.watch),
-        machine=time.machine,
-        explainer=Explainer(readers, time.machine, allowed, setting.clock),
+        machine=machine,
+        explainer=Explainer(readers, machine, allowed, clock),
         tokens=shop.tokens,
-        clock=setting.clock,
+        clock=clock,
         limits=allowed,
-        passes=[time.scheduler, time.watch],
+        passes=passes,
         running=lambda: dispatcher.running,
-        shutdown=lambda reason: daemon.stop(reason),
+        lifecycle=lifecycle,
         database=setting.paths.database,
         config=in_force(setting),
-        started=setting.clock.monotonic(),
+        started=clock.monotonic(),
         connections=set(),
     )
-    server = Server(setting.paths.socket, rooms, held)
-    rooms.passes.append(Pass("socket", beat(server, writer, [dispatcher, *rooms.passes]), setting.clock))
-    daemon = Daemon(rooms, dispatcher, server, shop)
-
-    told = logs.EventLog(setting.config.daemon.log_level)
-    writer.on_commit += [feed.committed, dispatcher.committed, time.committed, told.committed]
-    return daemon
+    server = Server(setting.paths.socket, rooms, opened.lock)
+    passes.append(Pass("socket", heartbeat(server, writer, [dispatcher, *passes]), Wake(clock), clock))
+    return Daemon(lifecycle, commands, writer, feed, machine, dispatcher, shop, passes, server)
 
 
-class Timekeeping(NamedTuple):
-    """What happens by itself: when something is due, and when the machine is as somebody needs it."""
-
-    machine: Machine
-    scheduler: Pass
-    watch: Pass
-
-    def committed(self, committed: Committed) -> None:
-        if committed.due is not None:
-            self.scheduler.wake_by(committed.due)
-
-
-def timekeeping(setting: Setting, parts: Parts, dispatcher: Dispatcher) -> Timekeeping:
-    """Who waits for the machine wakes its watch; what that finds reaches the claims, and wakes the scheduler."""
-    clock, machine = setting.clock, setting.config.machine
-    rules = Rules(machine.idle, machine.power, machine.idle_ms)
-    found = Machine(rules, Sources(clock, lambda: dispatcher.running), clock, parts.readers, parts.writer)
-    scheduler = Pass("scheduler", Scheduler(parts.writer, clock, found.needed).step, clock)
-    watch = Pass("machine", found.step, clock)
-
-    def publish(facts: Facts) -> None:
-        parts.database.given.facts = facts
-
-    publish(found.facts)
-    found.publish, found.gained, found.wake_by = publish, scheduler.wake, watch.wake_by
-    return Timekeeping(found, scheduler, watch)
+def background(
+    setting: Setting, opened: Opened, commands: CommandQueue, dispatcher: Dispatcher
+) -> tuple[Machine, Scheduler, list[Pass]]:
+    """The parts that act by themselves. Each wakes the other, so their wakes are constructed first."""
+    clock, config = setting.clock, setting.config.machine
+    scheduler_wake, machine_wake = Wake(clock), Wake(clock)
+    rules = Rules(config.idle, config.power, config.idle_ms)
+    sources = Sources(clock, lambda: dispatcher.running)
+    signals = Signals(opened.current, machine_wake, scheduler_wake)
+    machine = Machine(rules, sources, opened.readers, commands, signals, clock)
+    scheduler = Scheduler(commands, clock, machine, scheduler_wake)
+    passes = [
+        Pass("scheduler", scheduler.step, scheduler_wake, clock),
+        Pass("machine", machine.step, machine_wake, clock),
+    ]
+    return machine, scheduler, passes
 
 
-def beat(server: Server, writer: Writer, others: list[Dispatcher | Pass]) -> Callable[[], Awaitable[int]]:
-    """The one thing that goes on while nothing happens, every few seconds: the socket is looked after, and whether the
-    machine slept or its clock was set. So nobody else has to wake up for that."""
+def heartbeat(server: Server, writer: Writer, others: list[Dispatcher | Pass]) -> Callable[[], Awaitable[int]]:
+    """The one step that runs every few seconds while nothing happens: it checks the socket, and whether the machine
+    slept or its clock was set. So no other part has to wake up for that."""
 
     async def step() -> int:
         writer.notice_step()
         for part in others:
-            part.look_at_clock()
+            part.check_clock()
         return await server.check()
 
     return step
@@ -283,22 +261,23 @@ def in_force(setting: Setting) -> dict[str, Any]:
     return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
-def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
+def workshop(setting: Setting, opened: Opened, commands: CommandQueue, feed: Feed) -> Workshop:
+    data = setting.paths.data
     housing = Housing(
         home=os.path.expanduser("~"),
-        workspaces=str(setting.paths.data / WORKSPACES),
+        workspaces=str(data / WORKSPACES),
         socket=str(setting.paths.socket),
         environment=environment.allowed(os.environ),
         boot_id=processes.boot_id(),
         log_bytes=setting.config.limits.log_bytes,
     )
     return Workshop(
-        handlers=parts.handlers,
-        writer=parts.writer,
+        handlers=opened.handlers,
+        commands=commands,
         clock=setting.clock,
         threads=ThreadPoolExecutor(setting.config.slots, "handler"),
         grace_ms=setting.config.daemon.grace_ms,
-        supervisors=parts.supervisors,
+        supervisors=Supervisors(data / SUPERVISOR_LOCK, data / WORKSPACES, setting.open_files),
         secrets=Secrets(),
         housing=housing,
         tokens={},
@@ -306,7 +285,7 @@ def workshop(setting: Setting, parts: Parts, feed: Feed) -> Workshop:
     )
 
 
-def open_database(setting: Setting, intake: Intake) -> Database:
+def open_database(setting: Setting, intake: Intake, current: CurrentFacts) -> Database:
     try:
         connection = connect(setting.paths.database)
         applied = migrate(connection, setting.clock.now())
@@ -317,4 +296,5 @@ def open_database(setting: Setting, intake: Intake) -> Database:
     if applied:
         log.info("migrated", versions=applied)
     rules = limits(setting.config.slots, setting.config.queues)
-    return Database(connection, rules, setting.random, intake.admit, setting.config.daemon.durability == "full")
+    full = setting.config.daemon.durability == "full"
+    return Database(connection, rules, setting.random, intake.admit, current, full)

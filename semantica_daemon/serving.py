@@ -34,12 +34,12 @@ async def serve(setting: Setting) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, daemon.stop, signal.Signals(number).name)
+            loop.add_signal_handler(number, daemon.lifecycle.request_stop, signal.Signals(number).name)
         gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
         gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
         logs.starter.tell("ready")
-        await daemon.until_stopped()
+        await daemon.lifecycle.stop_requested()
         await daemon.close()
         log.info("stopped", left_behind=daemon.left_behind)
         os._exit(0)

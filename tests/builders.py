@@ -12,7 +12,7 @@ import msgspec
 from semantica_daemon.engine import handlers
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.model.job import JobSpec
-from semantica_daemon.model.machine import Facts
+from semantica_daemon.model.machine import CurrentFacts, Facts
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
@@ -47,7 +47,8 @@ class Store:
         self.connection = connect(path)
         migrate(self.connection, NOW)
         self.limits = limits(slots, queues or {})
-        self.database = Database(self.connection, self.limits, Random(seed), INTAKE.admit)
+        self.current = CurrentFacts()
+        self.database = Database(self.connection, self.limits, Random(seed), INTAKE.admit, self.current)
         self.now = NOW
         self.committed: Committed | None = None
 
@@ -66,7 +67,7 @@ class Store:
 
     def machine(self, idle: bool = False, charging: bool = False) -> None:
         """What is known of the machine from now on."""
-        self.database.given.facts = Facts(idle, charging)
+        self.current.facts = Facts(idle, charging)
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         cursor = self.connection.execute(sql, values)

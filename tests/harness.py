@@ -177,11 +177,11 @@ class Harness:
         every part waits for its next pass."""
         quiet, before = 0, -1
         while quiet < 3:
-            await self.daemon.rooms.writer.run(_nothing, None)
+            await self.daemon.commands.run(_nothing, None)
             for _ in range(10):
                 await asyncio.sleep(0)
-            now = self.daemon.rooms.feed.newest
-            resting = all(part._wake._waiters and not part._wake.is_set() for part in self.daemon.rooms.passes)
+            now = self.daemon.feed.newest
+            resting = all(part.wake._waiters and not part.wake.is_set() for part in self.daemon.passes)
             quiet, before = (quiet + 1, now) if now == before and resting else (0, now)
 
     async def advance(self, ms: float) -> None:

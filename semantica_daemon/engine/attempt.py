@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.reporter import Reporter
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
-from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.transition import Claim, Running
@@ -42,7 +42,7 @@ class Workshop(Struct, frozen=True):
     """What every attempt works with."""
 
     handlers: Handlers
-    writer: Writer
+    commands: CommandQueue
     clock: Clock
     threads: ThreadPoolExecutor
     grace_ms: int
@@ -74,7 +74,7 @@ class Attempt:
     ) -> None:
         self.claim = claim
         self.shop = shop
-        self.reporter = Reporter(claim.run, shop.writer, asyncio.get_running_loop())
+        self.reporter = Reporter(claim.run, shop.commands, asyncio.get_running_loop())
         self._over = over
         self._timers: list[Timer] = []
         self._cause: Stop | None = None
@@ -128,7 +128,7 @@ class Attempt:
         self.reporter.flush()
         large = outcome.result is not None and len(outcome.result) > LARGE
         command = Command(finish, Finish(self.claim.run, msgspec.structs.replace(outcome, took_ms=took_ms)))
-        self.shop.writer.submit(command, self._finished, ours=True, slow=large)
+        self.shop.commands.submit(command, self._finished, must_commit=True, slow=large)
 
     def _finished(self, result: Any) -> None:
         if isinstance(result, Exception):
@@ -148,17 +148,17 @@ class Attempt:
             return LOST
         return SHUT_DOWN if self._cause == "shutdown" and outcome.error is not None else outcome
 
-    def look_at_clock(self) -> None:
+    def check_clock(self) -> None:
         """Its deadline is an instant of the wall clock, and may have come sooner than its timer thinks."""
         if self._deadline is not None and self._deadline <= self.shop.clock.now():
             self.stop("deadline")
 
     def _watch_deadline(self) -> None:
-        self.look_at_clock()
+        self.check_clock()
         if self._deadline is not None and not self.stopping:
             left = self._deadline - self.shop.clock.now()
             self._timers.append(self.shop.clock.after(left, self._watch_deadline))
 
     def _past_grace(self) -> None:
         if not self.work.insist():
-            self.shop.writer.submit(Command(unresponsive, self.claim.run), ours=True)
+            self.shop.commands.submit(Command(unresponsive, self.claim.run), must_commit=True)

@@ -42,9 +42,9 @@ class Dispatcher:
         if attempt is not None and isinstance(attempt.work, SubprocessRun):
             attempt.work.watch(beyond)
 
-    def look_at_clock(self) -> None:
+    def check_clock(self) -> None:
         for attempt in list(self._attempts.values()):
-            attempt.look_at_clock()
+            attempt.check_clock()
 
     def stop_all(self) -> None:
         self._stopping = True

@@ -4,17 +4,17 @@
 made known: what is lost to the jobs that need it, what is gained to the scheduler.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from semantica_daemon.clock import Clock
+from semantica_daemon.engine.commands import CommandQueue
+from semantica_daemon.engine.passes import Wake
 from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Answer, Sources
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.engine.writer import Writer
-from semantica_daemon.model.machine import Facts, Kind, Needs
+from semantica_daemon.model.machine import CurrentFacts, Facts, Kind, Needs
 from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
 
@@ -71,17 +71,28 @@ class Activity(Struct, frozen=True):
     idle_ms: int
 
 
+class Signals(NamedTuple):
+    """What the machine changes: the facts that claims go by, its own next step, and the scheduler's, which promotes
+    the jobs that may start when the machine becomes idle or is plugged in."""
+
+    current: CurrentFacts
+    wake: Wake
+    scheduler: Wake
+
+
 class Machine:
-    def __init__(self, rules: Rules, sources: Sources, clock: Clock, readers: Readers, writer: Writer) -> None:
+    def __init__(
+        self, rules: Rules, sources: Sources, readers: Readers, commands: CommandQueue, signals: Signals, clock: Clock
+    ) -> None:
         self.rules = rules
         self.watching: set[Kind] = set()
-        self.publish: Callable[[Facts], None] = lambda facts: None
-        self.gained: Callable[[], None] = lambda: None
-        self.wake_by: Callable[[int], None] = lambda instant: None
         self._sources = sources
         self._clock = clock
         self._readers = readers
-        self._writer = writer
+        self._commands = commands
+        self._current = signals.current
+        self._wake = signals.wake
+        self._scheduler = signals.scheduler
         self._editors: dict[str, int] = {}
         self._looked = False  # what a daemon before us had queued may need what is not so any more
         self._always = Facts(rules.idle == "always", rules.power == "mains")
@@ -90,24 +101,20 @@ class Machine:
             self._asks.add("idle")
         if rules.power == "auto":
             self._asks.add("power")
-        self._facts = self._always
-
-    @property
-    def facts(self) -> Facts:
-        return self._facts
+        self._current.facts = self._always
 
     @property
     def is_idle(self) -> bool | None:
         """None while nobody waits for it: it is not looked after then."""
-        return self._facts.idle if self.rules.idle != "auto" or "idle" in self.watching else None
+        return self._current.facts.idle if self.rules.idle != "auto" or "idle" in self.watching else None
 
     def needed(self, needs: Needs) -> None:
         """Told with every pass of the scheduler; who is watched for already need not wake it."""
         now, needs = self._clock.now(), needs.only(self._asks)
         if needs.now(now) - self.watching:
-            self.wake_by(now)
+            self._wake.by(now)
         elif (at := needs.next(now)) is not None:
-            self.wake_by(at)
+            self._wake.by(at)
 
     async def step(self) -> int | None:
         needs: Needs = (await self._readers.ask(store.needs)).only(self._asks)
@@ -151,8 +158,9 @@ class Machine:
         self._editors[source] = self._clock.elapsed()
         if len(self._editors) > MOST_EDITORS:
             del self._editors[next(iter(self._editors))]
-        if self._facts.idle and self.rules.idle == "auto":
-            await self._became(Facts(False, self._facts.charging))
+        known = self._current.facts
+        if known.idle and self.rules.idle == "auto":
+            await self._became(Facts(False, known.charging))
         return Activity(self.rules.idle == "always", self.rules.idle_ms)
 
     async def view(self) -> MachineView:
@@ -180,16 +188,15 @@ class Machine:
             await self._sources.close()
 
     async def _became(self, facts: Facts) -> None:
-        before, self._facts = self._facts, facts
+        before, self._current.facts = self._current.facts, facts
         if facts == before and self._looked:
             return
-        self.publish(facts)
         if not self._looked or (before.idle and not facts.idle) or (before.charging and not facts.charging):
             self._looked = True
-            while await self._writer.run(lost, None):
+            while await self._commands.run(lost, None):
                 pass
         if (facts.idle and not before.idle) or (facts.charging and not before.charging):
-            self.gained()
+            self._scheduler.set()
 
     def _look_at(self, idle: Idle) -> int:
         """When it may have changed: idle is looked after; what is not idle yet cannot be before its time."""

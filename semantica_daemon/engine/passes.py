@@ -1,4 +1,4 @@
-"""The one loop every background part runs in: clear the wake, step, wait until it is due or woken."""
+"""The one loop that every background part runs in: clear the wake, step, wait until the next step is due or woken."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,60 +11,69 @@ TOLERATED_MS = 100
 
 
 class LastPass(Struct):
-    """What admin.health shows of a part."""
+    """The state of a part that admin.health shows."""
 
     at: int | None = None
     passes: int = 0
     next_at: int | None = None
 
 
-class Pass:
-    """`step` does what is due and answers the instant (epoch ms) of the next, None when only a wake brings one."""
+class Wake(asyncio.Event):
+    """Ends the wait of one background part. It is constructed before the part, so that other parts can be given it."""
 
-    def __init__(self, name: str, step: Callable[[], Awaitable[int | None]], clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.next_at: int | None = None
+
+    def by(self, instant: int) -> None:
+        """Wake the part if its next step would come later than `instant`, or is overdue."""
+        if self.next_at is None or instant < self.next_at or self.next_at <= self._clock.now():
+            self.set()
+
+
+class Pass:
+    """Calls `step` again and again. A step returns the instant (epoch ms) of the next one, or None when only a wake
+    brings one."""
+
+    def __init__(self, name: str, step: Callable[[], Awaitable[int | None]], wake: Wake, clock: Clock) -> None:
         self.name = name
         self.last = LastPass()
+        self.wake = wake
         self._step = step
         self._clock = clock
-        self._wake = asyncio.Event()
-        self._error_ms = 0.0
+        self._timer_offset_ms = 0.0
 
-    def wake(self) -> None:
-        self._wake.set()
-
-    def wake_by(self, instant: int) -> None:
-        """Woken only if that is sooner than it would come by itself; or if it should be at it already."""
-        next_at = self.last.next_at
-        if next_at is None or instant < next_at or next_at <= self._clock.now():
-            self._wake.set()
-
-    def look_at_clock(self) -> None:
-        """Its timer stands still while the machine is suspended, and knows nothing of a clock that was set: called
-        every few seconds (`daemon`), which wakes nobody else. It is woken if its timer is wrong."""
-        waits = self.last.next_at is not None
-        if waits and abs(self._timer_error_ms() - self._error_ms) > TOLERATED_MS:
-            self._wake.set()
+    def check_clock(self) -> None:
+        """Wake the part if its timer is wrong: timers stand still while the machine is suspended, and do not follow a
+        wall clock that is set. The socket pass calls this every few seconds, so that no other part has to."""
+        is_waiting = self.wake.next_at is not None
+        if is_waiting and abs(self._clock_offset_ms() - self._timer_offset_ms) > TOLERATED_MS:
+            self.wake.set()
 
     async def run(self) -> None:
         while True:
-            self._wake.clear()
-            self.last.next_at = None  # what is committed while it steps must wake it, however late that is due
-            self.last.next_at = await self._step()
+            self.wake.clear()
+            self._plan(None)  # whatever is committed while the step runs must wake the part, however late it is due
+            self._plan(await self._step())
             self.last.at = self._clock.now()
             self.last.passes += 1
             await self._wait(self.last.next_at)
 
+    def _plan(self, next_at: int | None) -> None:
+        self.last.next_at = self.wake.next_at = next_at
+
     async def _wait(self, due: int | None) -> None:
         if due is None:
-            await self._wake.wait()
+            await self.wake.wait()
             return
-        self._error_ms = self._timer_error_ms()
-        timer = self._clock.after(max(0, due - self._clock.now()), self._wake.set)
+        self._timer_offset_ms = self._clock_offset_ms()
+        timer = self._clock.after(max(0, due - self._clock.now()), self.wake.set)
         try:
-            await self._wake.wait()
+            await self.wake.wait()
         finally:
             timer.cancel()
 
-    def _timer_error_ms(self) -> float:
-        """How far the clock is from the one that timers go by: as long as this stays the same, they are right."""
+    def _clock_offset_ms(self) -> float:
+        """The wall clock less the clock that timers go by. While this stays the same, timers are right."""
         return self._clock.now() - self._clock.monotonic() * 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from semantica_daemon.engine.writer import Writer
+from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.store.database import Command
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes.report import Line, Progress, Report, report
@@ -20,9 +20,9 @@ LONGEST_LINE = 65_536
 
 
 class Reporter:
-    def __init__(self, run: Running, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, run: Running, commands: CommandQueue, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
-        self._writer = writer
+        self._commands = commands
         self._loop = loop
         self._lock = threading.Lock()
         self._lines: list[Line] = []
@@ -63,7 +63,7 @@ class Reporter:
         if not lines and progress is None:
             return False
         command = Command(report, Report(self._run, lines, progress))
-        self._writer.submit(command, self._sent, ours=True, slow=len(lines) > FEW)
+        self._commands.submit(command, self._sent, must_commit=True, slow=len(lines) > FEW)
         return True
 
     def _sent(self, result: Any) -> None:

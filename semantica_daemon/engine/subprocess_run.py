@@ -171,7 +171,7 @@ class SubprocessRun:
         failpoints.hit("after_spawn_before_pid_commit")
         boot_id = self._shop.housing.boot_id
         begun = Begun(self._attempt.claim.run, started["pid"], started["started_at"], boot_id, files.log)
-        self._shop.writer.submit(Command(begin, begun), ours=True)
+        self._shop.commands.submit(Command(begin, begun), must_commit=True)
         self._attempt.begun()
         told = await self._end
         if told["op"] == "lost":

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.engine.writer import Writer
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
@@ -23,9 +23,9 @@ class Emitted(Struct, frozen=True):
 
 
 class Waiting:
-    def __init__(self, readers: Readers, writer: Writer, feed: Feed) -> None:
+    def __init__(self, readers: Readers, commands: CommandQueue, feed: Feed) -> None:
         self._readers = readers
-        self._writer = writer
+        self._commands = commands
         self._feed = feed
 
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
@@ -46,10 +46,10 @@ class Waiting:
 
     async def cancel(self, request: Cancel, wait_ms: int) -> Cancelled:
         """A selection is worked off in parts, so that a long queue never holds the writer."""
-        result: Cancelled = await asyncio.shield(self._writer.run(cancel, request, ours=False))
+        result: Cancelled = await asyncio.shield(self._commands.run(cancel, request, must_commit=False))
         part = result
         while request.field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
-            part = await self._writer.run(cancel, request, ours=False)
+            part = await self._commands.run(cancel, request, must_commit=False)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
         if wait_ms and result.cancelling:
@@ -63,10 +63,10 @@ class Waiting:
 
     async def _emit_all(self, said: Emit) -> Emitted:
         matched: list[str] = []
-        part: Latched = await self._writer.run(emit, said, ours=False)
+        part: Latched = await self._commands.run(emit, said, must_commit=False)
         matched += part.matched
         while part.more:
-            part = await self._writer.run(emit, msgspec.structs.replace(said, newest=part.newest), ours=False)
+            part = await self._commands.run(emit, msgspec.structs.replace(said, newest=part.newest), must_commit=False)
             matched += part.matched
         return Emitted(list(dict.fromkeys(matched)))
 

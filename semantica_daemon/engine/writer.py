@@ -1,5 +1,5 @@
-"""The single writer: a command queue, one transaction per batch, replies after the commit. What waits together shares
-a commit.
+"""The single writer: takes batches from the command queue, one transaction each, replies after the commit. Commands
+that wait together share a commit.
 
 A batch runs right here on the loop: a commit that is not synced takes less than the way to another thread and back.
 Whatever may take its time goes to a thread of its own: a sync, a checkpoint, a large or long command, and waiting for
@@ -8,60 +8,50 @@ another process that holds the database.
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import structlog
-from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, Refusal
-from semantica_daemon.store.database import Command, Committed, Database, Verb
+from semantica_daemon.store.database import Command, Committed, Database
 from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
 from semantica_daemon.store.writes.lifecycle import nothing
 
 log = structlog.get_logger()
 
 MOST_IN_BATCH = 100
-MOST_WAITING = 10_000
 BUSY_TRIES = 4
 BUSY_WAIT_S = 0.05
 TRY_AGAIN_MS = 500
 SYNC_EVERY_MS = 1000
 
-Done = Callable[[Any], None]
-
-
-class Entry(Struct, frozen=True, gc=False):
-    """A command and who waits for it. `ours`: kept and tried again when a batch is lost, never dropped. `slow`: not
-    on the loop."""
-
-    command: Command
-    done: Done | None
-    ours: bool
-    slow: bool
+Listener = Callable[[Committed], None]
 
 
 class Writer:
-    def __init__(self, database: Database, clock: Clock, boot_id: str) -> None:
-        self.on_commit: list[Callable[[Committed], None]] = []
-        self.on_room: list[Callable[[], None]] = []
+    """`listeners` are called after each commit, in order, on the loop."""
+
+    def __init__(
+        self, queue: CommandQueue, database: Database, clock: Clock, boot_id: str, listeners: Iterable[Listener]
+    ) -> None:
         self.claiming = False
         self.batches = 0
         self.last_commit_at: int | None = None
         self.trouble: str | None = None
         self.failed = False
+        self._queue = queue
         self._database = database
         self._clock = clock
         self._boot_id = boot_id
+        self._listeners = list(listeners)
         self._offset_ms = self._read_clock().offset_ms
-        self._waiting: deque[Entry] = deque()
-        self._busy = False
-        self._scheduled = False
+        self._closed = False
         self._one_by_one = 0
         self._always_slow = database.always_synced
         self._checkpoint_due = False
@@ -69,58 +59,31 @@ class Writer:
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
 
-    @property
-    def full(self) -> bool:
-        """Whoever brings commands from outside stops reading until `on_room`."""
-        return len(self._waiting) >= MOST_WAITING
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
-    def submit(self, command: Command, done: Done | None = None, *, ours: bool = False, slow: bool = False) -> None:
-        """`done` is called on the loop, after the commit, with the result or the exception."""
-        self._waiting.append(Entry(command, done, ours, slow or command.durable))
-        self._begin_soon()
-
-    async def run(self, verb: Verb, request: Any, *, ours: bool = True, slow: bool = True) -> Any:
-        """Waits for the commit; may take its time. What is ours is never dropped, a caller's is refused when lost."""
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.submit(Command(verb, request), lambda result: _resolve(reply, result), ours=ours, slow=slow)
-        return await reply
-
     async def look_at_clock(self) -> None:
         """At start, before anything goes by it: it may have been set while no daemon ran."""
-        await self.run(set_clock, self._read_clock())
+        await self._queue.run(set_clock, self._read_clock())
 
     def notice_step(self) -> None:
         """Every commit looks whether the clock was set; this one where there may be none for long."""
         if self._stepped(self._read_clock()):
-            self.submit(Command(nothing, None), ours=True)
+            self._queue.submit(Command(nothing, None), must_commit=True)
 
     async def work(self) -> None:
         """The writer task: ends only by being cancelled, or with what the writer cannot go on after."""
+        self._queue.when_filled(self._begin)
+        self._queue.begin_soon()
         await self._end
 
-    def begin(self) -> None:
-        """Start the next batch, unless one is under way. Whoever has submitted all it has may call this; else the
-        loop does when it turns, so that what is submitted together is committed together."""
-        self._scheduled = False
-        if self._busy or not self._waiting:
+    def _begin(self) -> None:
+        """Run the next batch. The queue calls this again only after `when_filled`."""
+        if self._closed:
             return
-        self._busy = True
-        most = 1 if self._one_by_one else MOST_IN_BATCH
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
+        batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
         self._one_by_one = max(0, self._one_by_one - 1)
         if self._always_slow or any(entry.slow for entry in batch) or self._stepped(self._read_clock()):
             self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
         else:
             self._here(batch)
-
-    def _begin_soon(self) -> None:
-        if not self._busy and not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self.begin)
 
     def _here(self, batch: list[Entry]) -> None:
         try:
@@ -134,7 +97,7 @@ class Writer:
 
     async def close(self) -> None:
         """After the last command; checkpoints and closes the database on its own thread."""
-        self._busy = True
+        self._closed = True
         if self._sync_timer is not None:
             self._sync_timer.cancel()
         await self._thread.close(self._database.close)
@@ -148,12 +111,10 @@ class Writer:
         except BaseException as fatal:
             self._fail(fatal)
             return
-        self._busy = False
-        if len(self._waiting) < MOST_WAITING <= len(self._waiting) + len(batch):
-            for resume in self.on_room:
-                resume()
-        if self._waiting and (committed is not None or self._one_by_one):
-            self._begin_soon()
+        self._queue.when_filled(self._begin)
+        self._queue.announce_room()
+        if len(self._queue) and (committed is not None or self._one_by_one):
+            self._queue.begin_soon()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
         if isinstance(error, InternalError):
@@ -221,7 +182,7 @@ class Writer:
             if entry.done is not None:
                 entry.done(result)
         self._sync_within(committed)
-        for listener in self.on_commit:
+        for listener in self._listeners:
             listener(committed)
 
     def _sync_within(self, committed: Committed) -> None:
@@ -235,12 +196,12 @@ class Writer:
     def _sync(self) -> None:
         self._sync_timer = None
         self._checkpoint_due = True
-        self.submit(Command(nothing, None, durable=True), ours=True)
+        self._queue.submit(Command(nothing, None, durable=True), must_commit=True)
 
     def _poisoned(self, batch: list[Entry], error: InternalError) -> None:
         """One of the batch cannot be stored: each is tried alone, and the guilty one is answered and dropped."""
         if len(batch) > 1:
-            self._waiting.extendleft(reversed(batch))
+            self._queue.put_back(batch)
             self._one_by_one = len(batch)
             return
         (entry,) = batch
@@ -253,19 +214,10 @@ class Writer:
         log.error("batch_lost", code=refused.code, reason=refused.message, commands=len(batch))
         self.trouble = refused.code
         for entry in batch:
-            if entry.done is not None and not entry.ours:
+            if entry.done is not None and not entry.must_commit:
                 entry.done(refused)
         if isinstance(refused, OutcomeUnknown):
             raise refused
-        self._waiting.extendleft(reversed([entry for entry in batch if entry.ours]))
-        if self._waiting:
-            self._clock.after(TRY_AGAIN_MS, self.begin)
-
-
-def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:
-    if reply.done():
-        return
-    if isinstance(result, Exception):
-        reply.set_exception(result)
-    else:
-        reply.set_result(result)
+        self._queue.put_back([entry for entry in batch if entry.must_commit])
+        if len(self._queue):
+            self._clock.after(TRY_AGAIN_MS, self._queue.begin)

@@ -23,6 +23,12 @@ class Facts(Struct, frozen=True):
         return [(idle, charging) for idle in (0, 1) for charging in (0, 1) if self.meet(idle, charging)]
 
 
+class CurrentFacts(Struct):
+    """The newest facts: `engine/machine` replaces them, each transaction reads them when it begins."""
+
+    facts: Facts = Facts()
+
+
 class Needs(Struct, frozen=True):
     """From which instant on somebody waits for it; None: nobody does."""
 

@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.clock import Clock
+from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.intake import Intake
+from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.machine import Activity, Machine, MachineView
 from semantica_daemon.engine.output import Asked, Chunk, Output
 from semantica_daemon.engine.passes import Pass
@@ -46,8 +48,9 @@ MOST_PAGES = 50  # that one event.list looks through for what it wants
 
 
 class Rooms(Struct):
-    """What the methods reach. `status` is the daemon's own word on itself."""
+    """What the methods reach."""
 
+    commands: CommandQueue
     writer: Writer
     readers: Readers
     feed: Feed
@@ -61,12 +64,11 @@ class Rooms(Struct):
     limits: Limits
     passes: list[Pass]
     running: Callable[[], int]
-    shutdown: Callable[[str], None]
+    lifecycle: Lifecycle
     database: Path
     config: dict[str, Any]
     started: float
     connections: set[Any]
-    status: str = "starting"
 
 
 async def get(rooms: Rooms, _: Session, asked: params.OneJob) -> JobWithRuns:
@@ -209,12 +211,12 @@ async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Healt
     parts: dict[str, Any] = {part.name: part.last for part in rooms.passes}
     parts["writer"] = {
         "last_commit_at": writer.last_commit_at, "batches": writer.batches,
-        "waiting": writer.waiting, "trouble": writer.trouble,
+        "waiting": len(rooms.commands), "trouble": writer.trouble,
     }  # fmt: skip
     parts["dispatcher"] = {"running": rooms.running(), "slots": rooms.limits.max_slots}
     parts["feed"] = {"sequence": rooms.feed.newest, "epoch": rooms.feed.epoch}
     parts["server"] = {"connections": len(rooms.connections)}
-    status: Any = "degraded" if rooms.status == "ready" and writer.trouble else rooms.status
+    status: Any = "degraded" if rooms.lifecycle.status == "ready" and writer.trouble else rooms.lifecycle.status
     uptime = int((rooms.clock.monotonic() - rooms.started) * 1000)
     return params.Health(status, VERSION, PROTOCOL, uptime, parts)
 
@@ -240,7 +242,7 @@ async def config(rooms: Rooms, _: Session, asked: params.Params) -> dict[str, An
 
 
 async def shutdown(rooms: Rooms, _: Session, asked: params.ShutdownParams) -> params.ShuttingDown:
-    rooms.shutdown(asked.reason)
+    rooms.lifecycle.request_stop(asked.reason)
     return params.ShuttingDown(True)
 
 
@@ -268,7 +270,7 @@ async def cancel_request(rooms: Rooms, session: Session, asked: params.AnyParams
 
 def _go_on(rooms: Rooms) -> None:
     """For what writes and is not a single verb; those the connection refuses by itself."""
-    if rooms.status == "stopping":
+    if rooms.lifecycle.status == "stopping":
         raise Stopping("the daemon is stopping", "call again when it is back")
 
 

@@ -46,9 +46,12 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._descriptor = -1
         self._outgoing: list[bytes] = []
         self._in_flight = 0
+        self._long_calls = 0
+        self._paused = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._by_id: dict[bytes, asyncio.Task[None]] = {}
         self._reading = False
+        self._waits_for_room = False
         self._turns = asyncio.Semaphore(MOST_TURNS)
         self._having_turns: set[asyncio.Task[Any] | None] = set()
         self._followers: dict[str, asyncio.Task[None]] = {}
@@ -118,13 +121,14 @@ class Connection(asyncio.BufferedProtocol, Session):
         if self._reading:
             return
         self._reading = True
+        self._paused = False
         try:
             self._take_frames()
         except Fatal as fatal:
             self._refuse_and_close(fatal.refusal)
         finally:
             self._reading = False
-        self._rooms.writer.begin()
+        self._rooms.commands.begin()
 
     def _take_frames(self) -> None:
         assert self._transport is not None
@@ -137,14 +141,25 @@ class Connection(asyncio.BufferedProtocol, Session):
         if self._closing:
             return
         if self._blocked():
+            self._paused = True
             self._transport.pause_reading()
+            self._wait_for_room()
         elif self._eof:
             self._at_end()
         else:
             self._transport.resume_reading()
 
+    def _wait_for_room(self) -> None:
+        if self._rooms.commands.full and not self._waits_for_room:
+            self._waits_for_room = True
+            self._rooms.commands.when_room(self._room)
+
+    def _room(self) -> None:
+        self._waits_for_room = False
+        self.resume()
+
     def _blocked(self) -> bool:
-        return self._in_flight >= MAX_IN_FLIGHT or self._rooms.writer.full or not self._writable.is_set()
+        return self._in_flight >= MAX_IN_FLIGHT or self._rooms.commands.full or not self._writable.is_set()
 
     def _at_end(self) -> None:
         """The client has half-closed: a last line counts without its newline, and what is in flight is answered."""
@@ -188,11 +203,11 @@ class Connection(asyncio.BufferedProtocol, Session):
     def _call(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
         call = method.call
         if isinstance(call, Write):
-            if self._rooms.status == "stopping":
+            if self._rooms.lifecycle.status == "stopping":
                 raise Stopping("the daemon is stopping", "call again when it is back")
             command = Command(call.verb, call.prepare(self._rooms, params), getattr(params, "durable", False))
             slow = len(memoryview(request.params)) > LARGE
-            self._rooms.writer.submit(command, lambda result: self._done(request, result, batch), slow=slow)
+            self._rooms.commands.submit(command, lambda result: self._done(request, result, batch), slow=slow)
             return
         key = protocol.same(request.id)
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
@@ -212,7 +227,9 @@ class Connection(asyncio.BufferedProtocol, Session):
         """The catch-all around a request."""
         try:
             assert not isinstance(method.call, Write)
-            if not method.waits:
+            if method.waits:
+                self._long_calls += 1
+            else:
                 await self.turn()
             result: Any = await method.call(self._rooms, self, params)
         except asyncio.CancelledError:
@@ -221,6 +238,8 @@ class Connection(asyncio.BufferedProtocol, Session):
             result = RequestCancelled("cancelled by the client", "the job itself goes on; job.cancel ends it")
         except Exception as error:
             result = error
+        if method.waits:
+            self._long_calls -= 1
         self._done(request, result, batch)
 
     def _done(self, request: Request, result: Any, batch: Batch | None) -> None:
@@ -230,8 +249,12 @@ class Connection(asyncio.BufferedProtocol, Session):
             self._flush()
         if self._eof:
             self._close_when_done()
-        elif self._in_flight == MAX_IN_FLIGHT - 1:
+        elif self._paused and self._has_room():
             self.resume()
+
+    def _has_room(self) -> bool:
+        """Half of the calls that do not wait are done: reading on after each one would cost a wake-up a call."""
+        return self._in_flight - self._long_calls <= (MAX_IN_FLIGHT - self._long_calls) // 2
 
     # Answers
 

@@ -34,7 +34,6 @@ class Server:
         self._descriptor = -1
 
     async def open(self) -> None:
-        self._rooms.writer.on_room.append(self._room)
         refuse_if_foreign(self._path)
         try:
             await self._listen()
@@ -97,10 +96,6 @@ class Server:
         connection = Connection(self._rooms)
         self._rooms.connections.add(connection)  # here, because a burst is accepted before any of it is made
         return connection
-
-    def _room(self) -> None:
-        for connection in list(self._rooms.connections):
-            connection.resume()
 
 
 class _Refused(asyncio.Protocol):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
 from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import Counts
@@ -77,11 +78,17 @@ class Database:
     """Used by one thread at a time: the writer's."""
 
     def __init__(
-        self, connection: sqlite3.Connection, limits: Limits, random: Random, admit: Admit, full: bool = False
+        self,
+        connection: sqlite3.Connection,
+        limits: Limits,
+        random: Random,
+        admit: Admit,
+        machine: CurrentFacts,
+        full: bool = False,
     ) -> None:
         self._connection = connection
         self._counts = Counts(limits)
-        self.given = Given(self._counts, Ids(random), admit)
+        self.given = Given(self._counts, Ids(random), admit, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self._sequence = 0

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from semantica_daemon.model.event import Event, Recorded
-from semantica_daemon.model.machine import Facts
+from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
@@ -41,12 +41,12 @@ class StopRun(Struct, frozen=True, gc=False):
 
 
 class Given(Struct):
-    """What every transaction of a database works with. `facts` of the machine change: `engine/machine` keeps them."""
+    """What every transaction of a database works with."""
 
     counts: Counts
     ids: Ids
     admit: Admit
-    facts: Facts = Facts()
+    machine: CurrentFacts
 
 
 class Tx:
@@ -59,7 +59,7 @@ class Tx:
         self.counts = given.counts
         self.ids = given.ids
         self.position = position
-        self.facts = given.facts
+        self.facts = given.machine.facts
         self.admit = given.admit
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []

@@ -39,7 +39,7 @@ async def after_the_last_sync(harness: Harness) -> dict[str, int]:
 
 async def leap(harness: Harness, ms: int) -> None:
     """As `advance`, but from one thing that is due to the next: nobody looks after the socket in between. For days."""
-    clock, scheduler = harness.clock, harness.daemon.rooms.passes[0]
+    clock, scheduler = harness.clock, harness.daemon.passes[0]
     assert isinstance(clock, ManualClock)
     assert scheduler.name == "scheduler"
     await harness.settle()

@@ -40,7 +40,7 @@ class Told(Sources):
 def told(harness: Harness, mains: bool | None = False) -> Told:
     """Takes the place of the sources; before anything waits for them, so that the others are never asked."""
     sources = Told(harness, mains)
-    harness.daemon.rooms.machine._sources = sources
+    harness.daemon.machine._sources = sources
     return sources
 
 

@@ -32,7 +32,7 @@ def shown(page: Page) -> tuple[list[Any], int, Any]:
 
 async def test_ring_and_table_give_the_same_pages_from_any_cursor(manual: Harness) -> None:
     await fill(manual, 400)
-    ring = manual.daemon.rooms.feed
+    ring = manual.daemon.feed
     table = only_table(ring)
     wanted = [Filter(), Filter(queue="q0"), Filter(user_tag="t1"), Filter(event_types=("job.done",))]
     wanted += [Filter(levels=("error",)), Filter(queue="q1", event_types=("job.started",))]
@@ -46,7 +46,7 @@ async def test_ring_and_table_give_the_same_pages_from_any_cursor(manual: Harnes
 async def test_one_jobs_events_are_the_same_from_ring_and_table(manual: Harness) -> None:
     """Its own index lets the table skip faster, so the cursors may differ; what is told may not."""
     ids = await fill(manual, 30)
-    ring = manual.daemon.rooms.feed
+    ring = manual.daemon.feed
     for feed in (ring, only_table(ring)):
         told, cursor = [], 0
         while cursor < ring.newest:
@@ -59,7 +59,7 @@ async def test_one_jobs_events_are_the_same_from_ring_and_table(manual: Harness)
 
 async def test_a_walk_from_the_beginning_meets_the_table_and_the_ring_without_a_seam(manual: Harness) -> None:
     await fill(manual, 2500)
-    ring = manual.daemon.rooms.feed
+    ring = manual.daemon.feed
     assert ring._recent[0].event.sequence > 1, "the oldest events are only in the table by now"
     seen, cursor = [], 0
     while cursor < ring.newest:
@@ -72,7 +72,7 @@ async def test_a_walk_from_the_beginning_meets_the_table_and_the_ring_without_a_
 async def test_what_is_at_hand_is_bounded_in_number_and_in_size(working: Harness) -> None:
     await fill(working, 1500)
     await working.ended((await working.enqueue("chatter", payload={"lines": 20_000}))["job_id"])
-    ring = working.daemon.rooms.feed
+    ring = working.daemon.feed
     assert len(ring._recent) <= 2 * feeds.AT_HAND
     assert ring._recent_size <= feeds.LARGEST_AT_HAND
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from semantica_daemon.engine.passes import Pass
+from semantica_daemon.engine.passes import Pass, Wake
 from tests.engine.clockwork import after_the_last_sync, fire_only, passes, rest
 from tests.harness import START, Harness, ManualClock
 
@@ -28,7 +28,7 @@ class Part:
 
 @asynccontextmanager
 async def started(part: Part, clock: ManualClock) -> AsyncIterator[Pass]:
-    one = Pass("part", part.step, clock)
+    one = Pass("part", part.step, Wake(clock), clock)
     task = asyncio.create_task(one.run())
     await rest()
     yield one
@@ -47,7 +47,7 @@ async def test_a_wake_during_a_step_brings_another_step() -> None:
     part, clock = Part(), ManualClock()
     part.gate.clear()
     async with started(part, clock) as one:
-        one.wake()
+        one.wake.set()
         part.gate.set()
         await rest()
         assert part.steps == 2
@@ -58,9 +58,9 @@ async def test_something_due_that_is_committed_during_a_step_is_not_forgotten() 
     part, clock = Part(), ManualClock()
     async with started(part, clock) as one:
         part.gate.clear()
-        one.wake()
+        one.wake.set()
         await rest()
-        one.wake_by(START + 1_000_000)
+        one.wake.by(START + 1_000_000)
         part.gate.set()
         await rest()
         assert part.steps == 3
@@ -72,9 +72,9 @@ async def test_it_is_not_forgotten_either_when_the_part_had_been_waiting_for_som
     part.due = START + 5000
     async with started(part, clock) as one:
         part.gate.clear()
-        one.wake()
+        one.wake.set()
         await rest()
-        one.wake_by(START + 1_000_000)
+        one.wake.by(START + 1_000_000)
         part.due = None
         part.gate.set()
         await rest()
@@ -85,7 +85,7 @@ async def test_many_wakes_are_one() -> None:
     part, clock = Part(), ManualClock()
     async with started(part, clock) as one:
         for _ in range(100):
-            one.wake()
+            one.wake.set()
         await rest()
         assert part.steps == 2
 
@@ -94,10 +94,10 @@ async def test_only_what_is_sooner_wakes_a_part_that_waits() -> None:
     part, clock = Part(), ManualClock()
     part.due = START + 5000
     async with started(part, clock) as one:
-        one.wake_by(START + 5000)
+        one.wake.by(START + 5000)
         await rest()
         assert part.steps == 1
-        one.wake_by(START + 4999)
+        one.wake.by(START + 4999)
         await rest()
         assert part.steps == 2
 
@@ -122,12 +122,12 @@ async def test_a_timer_that_stood_still_or_whose_clock_was_set_is_set_anew_once(
     part.due = START + 60_000
     async with started(part, clock) as one:
         away(clock, 50)
-        one.look_at_clock()
+        one.check_clock()
         await rest()
         assert part.steps == 1, "less is the clock being disciplined"
         away(clock, 50_000)
         for _ in range(2):
-            one.look_at_clock()
+            one.check_clock()
             await rest()
             assert part.steps == 2
         await go(clock, 9_949)
@@ -141,7 +141,7 @@ async def test_asked_to_look_a_part_with_nothing_due_sleeps_on() -> None:
     part, clock = Part(), ManualClock()
     async with started(part, clock) as one:
         clock.suspend(86_400_000)
-        one.look_at_clock()
+        one.check_clock()
         await rest()
         assert part.steps == 1
 

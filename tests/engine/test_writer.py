@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.engine.writer import MOST_WAITING
+from semantica_daemon.engine.commands import MAX_WAITING
 from semantica_daemon.store.database import Command, Committed
 from semantica_daemon.store.tx import Tx
 from tests.engine.clockwork import fire_only, rest
@@ -49,9 +49,9 @@ async def pipelined(client: Client, count: int, **spec: Any) -> list[Any]:
 async def test_many_pipelined_enqueues_share_few_commits(real: Harness) -> None:
     await real.call("queue.pause")
     clients = [await real.client() for _ in range(8)]
-    before = real.daemon.rooms.writer.batches
+    before = real.daemon.writer.batches
     answers = await asyncio.gather(*(pipelined(client, 250) for client in clients))
-    commits = real.daemon.rooms.writer.batches - before
+    commits = real.daemon.writer.batches - before
     assert len({ack["job_id"] for one in answers for ack in one}) == 2000
     assert commits < 200
     for client in clients:
@@ -61,27 +61,27 @@ async def test_many_pipelined_enqueues_share_few_commits(real: Harness) -> None:
 async def test_runs_share_commits_too(real: Harness) -> None:
     """The end of one run and the claim of the next are one commit: about one for a pair of slots, not four a job."""
     client = await real.client()
-    before = real.daemon.rooms.writer.batches
+    before = real.daemon.writer.batches
     acks = await pipelined(client, 500)
     for ack in acks:
         await real.ended(ack["job_id"])
-    assert real.daemon.rooms.writer.batches - before < 2 * 500
+    assert real.daemon.writer.batches - before < 2 * 500
     await client.close()
 
 
 async def test_the_command_queue_is_bounded_and_everybody_is_answered(real: Harness) -> None:
     await real.call("queue.pause")
     clients = [await real.client() for _ in range(12)]
-    writer = real.daemon.rooms.writer
+    commands = real.daemon.commands
     most = 0
     with held(real):
         tasks = [asyncio.create_task(pipelined(client, 1000)) for client in clients]
-        while writer.waiting < MOST_WAITING:
+        while len(commands) < MAX_WAITING:
             await asyncio.sleep(0)
-            most = max(most, writer.waiting)
+            most = max(most, len(commands))
     answers = [answer for one in await asyncio.gather(*tasks) for answer in one]
     refused = [answer for answer in answers if isinstance(answer, RpcError)]
-    assert most <= MOST_WAITING
+    assert most <= MAX_WAITING
     assert all(one.data["retryable"] for one in refused)
     stats = (await real.call("admin.stats"))["queues"][0]
     assert stats["queued"] == 12_000 - len(refused)
@@ -119,7 +119,7 @@ async def test_a_database_held_for_long_refuses_callers_and_keeps_the_ends_of_ru
 
 def limit_pages(harness: Harness, more: int) -> None:
     """As if the disk had so many pages left. Between commands, so that the writer's thread is not at work."""
-    connection = harness.daemon.rooms.writer._database._connection
+    connection = harness.daemon.writer._database._connection
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages + more}")
 
@@ -149,7 +149,7 @@ async def test_the_end_of_a_run_that_finds_no_room_is_kept_until_there_is(workin
     await working.settle()
     limit_pages(working, 20)
     await working.call("queue.resume")
-    writer = working.daemon.rooms.writer
+    writer = working.daemon.writer
     while writer.trouble is None:
         await rest()
     assert writer.trouble == "E_STORAGE_FULL"
@@ -173,7 +173,7 @@ async def test_one_too_large_for_the_disk_fails_and_a_small_one_after_it_is_take
 
 def recorded(harness: Harness) -> list[Committed]:
     commits: list[Committed] = []
-    harness.daemon.rooms.writer.on_commit.append(commits.append)
+    harness.daemon.writer._listeners.append(commits.append)
     return commits
 
 
@@ -227,7 +227,7 @@ async def test_what_cannot_be_stored_is_dropped_alone_and_nobody_else_notices(ma
         tx.announce("queue.paused", "a lone surrogate: \ud800")
 
     told: list[Any] = []
-    manual.daemon.rooms.writer.submit(Command(poison, None), told.append, ours=True)
+    manual.daemon.commands.submit(Command(poison, None), told.append, must_commit=True)
     client = await manual.client()
     numbers = [client.send("job.enqueue", job_type="semantica.noop") for _ in range(20)]
     acks = [await client.result(number) for number in numbers]

@@ -227,9 +227,9 @@ async def test_nobody_knows_when_no_run_has_ended_yet(desk: Harness) -> None:
 async def test_it_takes_a_prefix_and_stores_nothing(desk: Harness) -> None:
     job_id = (await desk.enqueue(schedule={"type": "CONDITION", "wait_for_event": "e"}))["job_id"]
     await desk.settle()
-    before = desk.daemon.rooms.feed.newest
+    before = desk.daemon.feed.newest
     found = await desk.call("job.explain", job_id=job_id[:8])
-    assert (found["job_id"], desk.daemon.rooms.feed.newest) == (job_id, before)
+    assert (found["job_id"], desk.daemon.feed.newest) == (job_id, before)
 
 
 async def test_a_job_that_is_not_there(desk: Harness) -> None:

@@ -46,14 +46,14 @@ async def test_what_editors_say_comes_first_and_is_the_youngest_of_them(desk: Ha
 async def test_a_thousand_editors_are_not_all_remembered(desk: Harness) -> None:
     for number in range(150):
         await desk.call("machine.activity", source=f"editor {number}")
-    assert len(desk.daemon.rooms.machine._editors) == 100
+    assert len(desk.daemon.machine._editors) == 100
     assert by_source(await desk.call("machine.get"))["editors"]["idle_for_ms"] == 0
 
 
 async def test_an_editor_that_is_told_of_again_and_again_is_one(desk: Harness) -> None:
     for _ in range(3):
         await desk.call("machine.activity", source="nvim")
-    assert list(desk.daemon.rooms.machine._editors) == ["nvim"]
+    assert list(desk.daemon.machine._editors) == ["nvim"]
 
 
 async def test_it_is_watched_only_while_some_job_waits_for_it(desk: Harness) -> None:
@@ -99,10 +99,10 @@ async def test_an_override_wins_and_the_sources_are_shown_all_the_same(home: Pat
 
 async def test_it_stores_nothing_and_tells_the_stream_nothing(desk: Harness) -> None:
     await desk.settle()
-    before = desk.daemon.rooms.feed.newest
+    before = desk.daemon.feed.newest
     await desk.call("machine.activity", source="nvim")
     await desk.call("machine.get")
-    assert desk.daemon.rooms.feed.newest == before
+    assert desk.daemon.feed.newest == before
 
 
 async def test_this_very_machine_answers(real: Harness) -> None:

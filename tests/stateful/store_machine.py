@@ -176,7 +176,7 @@ class StoreMachine(OpenedStore):
     @rule(facts=st.sampled_from(choices.FACTS), at_once=st.booleans())
     def the_machine_changes(self, facts: tuple[bool, bool], at_once: bool) -> None:
         """Claims go by it at once; that something is lost is told right after."""
-        self.store.database.given.facts = Facts(*facts)
+        self.store.current.facts = Facts(*facts)
         self.model.facts = facts
         if at_once:
             self.it_is_told_of_the_machine()

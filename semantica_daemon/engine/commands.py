@@ -1,0 +1,105 @@
+"""The bounded queue of write commands. Every part that writes is given it; `engine/writer` takes batches from it.
+
+It is constructed before the writer, so that the writer can be constructed last, with its listeners.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from semantica_daemon.store.database import Command, Verb
+
+MAX_WAITING = 10_000
+ROOM_AGAIN = MAX_WAITING // 2
+
+Done = Callable[[Any], None]
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """A command and the callback for its result. `must_commit`: tried again when its batch is lost, never dropped.
+    `slow`: may take long, so it runs in the writer's thread."""
+
+    command: Command
+    done: Done | None
+    must_commit: bool
+    slow: bool
+
+
+class CommandQueue:
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque()
+        self._consumer: Callable[[], None] | None = None
+        self._scheduled = False
+        self._waiting_for_room: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """A connection stops reading while this is true; `when_room` resumes it."""
+        return len(self._entries) >= MAX_WAITING
+
+    def submit(
+        self, command: Command, done: Done | None = None, *, must_commit: bool = False, slow: bool = False
+    ) -> None:
+        """`done` is called on the loop, after the commit, with the result or the exception."""
+        self._entries.append(Entry(command, done, must_commit, slow or command.durable))
+        if self._consumer is not None and not self._scheduled:
+            self.begin_soon()
+
+    async def run(self, verb: Verb, request: Any, *, must_commit: bool = True, slow: bool = True) -> Any:
+        """Submit, wait for the commit, and return the verb's result."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.submit(Command(verb, request), lambda result: _resolve(reply, result), must_commit=must_commit, slow=slow)
+        return await reply
+
+    def begin(self) -> None:
+        """Start a batch now, if the writer is idle. A connection that has submitted all it has read calls this;
+        otherwise the loop does in its next turn, so that commands submitted together are committed together."""
+        self._scheduled = False
+        consumer = self._consumer
+        if consumer is not None and self._entries:
+            self._consumer = None
+            consumer()
+
+    def begin_soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.begin)
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the queue is half empty: resuming earlier would refill it a command at a time."""
+        self._waiting_for_room.append(resume)
+
+    # The writer's side
+
+    def when_filled(self, consumer: Callable[[], None]) -> None:
+        """Call `consumer` once, at the next `begin` that finds a command."""
+        self._consumer = consumer
+
+    def take(self, most: int) -> list[Entry]:
+        return [self._entries.popleft() for _ in range(min(len(self._entries), most))]
+
+    def put_back(self, entries: list[Entry]) -> None:
+        """To the front, in their order."""
+        self._entries.extendleft(reversed(entries))
+
+    def announce_room(self) -> None:
+        """After a batch: resume the connections that wait for room, if there is enough."""
+        if self._waiting_for_room and len(self._entries) <= ROOM_AGAIN:
+            waiting, self._waiting_for_room = self._waiting_for_room, []
+            for resume in waiting:
+                resume()
+
+
+def _resolve(reply: "asyncio.Future[Any]", result: Any) -> None:
+    if reply.done():
+        return
+    if isinstance(result, Exception):
+        reply.set_exception(result)
+    else:
+        reply.set_result(result)
