@@ -1,8 +1,6 @@
 """Stores and specs for tests, made the way the daemon makes them."""
 
 import sqlite3
-import tempfile
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +15,7 @@ from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
 from semantica_daemon.store.migrate import migrate
+from tests.homes import copy_migrated_database
 
 NOW = 1_800_000_000_000
 INTAKE = Intake(handlers.load({}, []), {"PATH": "/usr/bin:/bin"})
@@ -26,24 +25,13 @@ def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:
     return INTAKE.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
 
 
-@cache
-def _migrated() -> bytes:
-    """A new database, made once: the migrations are most of what a test of the store takes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "meta.db"
-        connection = connect(path)
-        migrate(connection, NOW)
-        connection.close()
-        return path.read_bytes()
-
-
 class Store:
     """A migrated database and a clock one can set; `run` is one verb in one transaction."""
 
     def __init__(self, path: Path, slots: int = 2, queues: dict[str, QueueRules] | None = None, seed: int = 0) -> None:
         self.path = path
         if not path.exists():
-            path.write_bytes(_migrated())
+            copy_migrated_database(path)
         self.connection = connect(path)
         migrate(self.connection, NOW)
         self.limits = limits(slots, queues or {})

@@ -1,13 +1,24 @@
-"""Fixtures: one backend, a short home (socket paths are at most 107 bytes), and a daemon on a manual clock."""
+"""Fixtures for all tests: the anyio backend, homes, and a daemon on a manual clock or in real time."""
 
-import shutil
-import tempfile
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import homes
 from tests.harness import Harness, ManualClock, daemon
+
+
+def pytest_configure() -> None:
+    """Processes under test get every signal's default action, also when nohup or a shell's `&` ignores some here.
+
+    An ignored signal stays ignored in a new program, a handled one does not; so this process handles it by doing
+    nothing, and still survives a hang-up under nohup.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
 
 
 @pytest.fixture(scope="session")
@@ -17,9 +28,16 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="sem-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    """A home with a migrated database: a daemon starts in it without migrating."""
+    with homes.migrated_home() as folder:
+        yield folder
+
+
+@pytest.fixture
+def empty_home() -> Iterator[Path]:
+    """A home without a database, for tests of the first start and of migrations."""
+    with homes.empty_home() as folder:
+        yield folder
 
 
 @pytest.fixture

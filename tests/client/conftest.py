@@ -1,7 +1,5 @@
 """One real daemon for a whole module, and the real command line as a process beside it."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,17 +7,17 @@ import pytest
 
 from tests.client.line import Line
 from tests.harness import Process
+from tests.homes import migrated_home
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Process]:
     """Two slots, a short grace; on a machine that is never idle and always on mains."""
-    folder = Path(tempfile.mkdtemp(prefix="sem-"))
     machine = '[machine]\nidle = "never"\npower = "mains"\n'
-    (folder / "config.toml").write_text(f"[daemon]\nmax_slots = 2\ngrace_ms = 1000\n{machine}")
-    with Process(folder) as process:
-        yield process.start()
-    shutil.rmtree(folder, ignore_errors=True)
+    with migrated_home() as folder:
+        (folder / "config.toml").write_text(f"[daemon]\nmax_slots = 2\ngrace_ms = 1000\n{machine}")
+        with Process(folder) as process:
+            yield process.start()
 
 
 @pytest.fixture

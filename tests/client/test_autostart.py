@@ -18,13 +18,20 @@ from semantica_daemon import paths, places
 from semantica_daemon.client import autostart
 from semantica_daemon.client.autostart import NoDaemon, reach
 from tests.client.callers import daemons, environment, let_go, no_daemon_left, ready
-from tests.engine import deeds
+from tests.descriptors import descriptor_targets
+from tests.engine import sample_handlers
 from tests.engine.test_start import snapshot
 from tests.harness import Process
 
 AT_ONCE = 25
 MINIMAL = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "PYTHONUTF8", "SEMANTICA_HOME", "SEMANTICA_SOCKET"}
 MINIMAL |= {f"XDG_{name}" for name in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "RUNTIME_DIR")}
+
+
+@pytest.fixture
+def home(empty_home: Path) -> Path:
+    """Without a database: these tests are about starting, which includes the migrations."""
+    return empty_home
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +52,7 @@ def _killed(home: Path) -> None:
 
 def _leaving(home: Path) -> None:
     """Gone from its socket, but with the lock until the grace of a run is over."""
-    (home / "config.toml").write_text(deeds.config(grace_ms=1500))
+    (home / "config.toml").write_text(sample_handlers.config(grace_ms=1500))
     process = Process(home).start()
     process.call("job.enqueue", job_type="deaf")
     while process.call("admin.stats")["queues"][0]["running"] == 0:
@@ -202,7 +209,7 @@ def test_it_stands_apart_from_who_has_started_it(home: Path) -> None:
     pid = told["pid"]
     assert os.getsid(pid) == pid
     assert "Umask:\t0077" in Path(f"/proc/{pid}/status").read_text()
-    opened = {int(one.name): os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    opened = descriptor_targets(pid)
     assert opened[0] == "/dev/null"
     assert opened[1] == opened[2] == str(home / "daemon.log")
     assert not [name for name in opened.values() if name.startswith("pipe:") or name.endswith("start.lock")]

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from semantica_daemon.engine.handlers import Context
-from tests.engine import deeds
+from tests.engine import sample_handlers
 
 
 async def block(ctx: Context, payload: dict[str, Any]) -> None:
@@ -12,4 +12,4 @@ async def block(ctx: Context, payload: dict[str, Any]) -> None:
     time.sleep(payload["ms"] / 1000)  # noqa: ASYNC251
 
 
-CONFIG = deeds.config(slots=8) + f'block = "{__name__}:block"\n'
+CONFIG = sample_handlers.config(slots=8) + f'block = "{__name__}:block"\n'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon import failpoints
-from tests.crash import handlers, invariants, survey
+from tests.crash import handlers, invariants, process_list
 from tests.crash.journal import Journal
 from tests.harness import Process
 
@@ -60,7 +60,7 @@ class Work:
             if self.journal is not None:
                 self.journal.check(self.home, ended=True)
             assert process.stop() == 0
-        survey.check_empty(self.home)
+        process_list.check_empty(self.home)
         return answers
 
 
@@ -150,7 +150,7 @@ def test_a_process_whose_pid_was_never_written_is_gone_before_the_next_run(
         assert (job["state"], job["run_count"]) == (state, runs)
         started = process.call("event.list", job_id=job["job_id"], event_types=["job.started"])["events"]
         assert len(started) == runs - 1, "the first was never told"
-        survey.check(home)
+        process_list.check(home)
     journal.check(home, ended=False)
 
 
@@ -172,16 +172,16 @@ def test_it_is_found_by_its_mark_when_the_supervisor_is_dead_too(home: Path, jou
             request = {"jsonrpc": "2.0", "id": 1, "method": "job.enqueue_many", "params": {"jobs": jobs}}
             connection.sendall(json.dumps(request).encode() + b"\n")
             journal.until("begin", processes=2)
-            survey.kill(survey.supervisors(home))
+            process_list.kill(process_list.supervisors(home))
             process.kill()
     assert unwritten(home) == [None, None]
-    assert survey.processes(home), "orphans, that nobody but init looks after"
+    assert process_list.processes(home), "orphans, that nobody but init looks after"
     with Process(home).start() as process:
         (job,) = process.call("job.list", job_type=["command"], sort="newest", limit=1)["items"]
         job = process.call("job.wait", job_id=job["job_id"])["job"]
         assert (job["state"], job["run_count"]) == ("DONE", 2)
         invariants.check(home)
-        survey.check(home)
+        process_list.check(home)
     journal.check(home, ended=True)
 
 
@@ -199,13 +199,13 @@ def test_a_command_that_ended_but_was_not_written_runs_again_only_if_it_may(home
 
 
 @pytest.mark.parametrize("passage", [1, 20, 60])
-def test_killed_during_a_migration_the_next_start_goes_on(home: Path, passage: int) -> None:
-    killed = Process(home, SEMANTICA_FAILPOINT=f"during_migration:kill:{passage}").start(ready=False)
+def test_killed_during_a_migration_the_next_start_goes_on(empty_home: Path, passage: int) -> None:
+    killed = Process(empty_home, SEMANTICA_FAILPOINT=f"during_migration:kill:{passage}").start(ready=False)
     assert killed.process is not None
     assert killed.process.wait(10) == -9
-    with Process(home).start() as process:
-        assert process.call("job.wait", job_id=Work(home).ask(process, "a")["job_id"])["finished"]
-        with sqlite3.connect(home / "meta.db") as connection:
+    with Process(empty_home).start() as process:
+        assert process.call("job.wait", job_id=Work(empty_home).ask(process, "a")["job_id"])["finished"]
+        with sqlite3.connect(empty_home / "meta.db") as connection:
             versions = [row[0] for row in connection.execute("SELECT version FROM schema_version ORDER BY version")]
         connection.close()
     assert versions == list(range(1, len(versions) + 1))

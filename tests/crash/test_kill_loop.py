@@ -14,11 +14,11 @@ from random import Random, SystemRandom
 
 import pytest
 
-from tests.crash import invariants, survey
+from tests.crash import invariants, process_list
 from tests.crash.journal import Journal
 from tests.crash.load import Caller, Ledger
 from tests.crash.waiting import Seconds
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 KILLS = int(os.environ.get("SEMANTICA_KILLS", "30"))
@@ -26,7 +26,7 @@ SEED = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
 KILLS_A_ROUND = 15
 CLIENTS = 3
 QUEUES = "[queues.default]\nslots = 6\n[queues.commands]\nslots = 4\n"
-CONFIG = deeds.config(slots=12, more=f'{QUEUES}[machine]\nidle = "always"\npower = "mains"\n')
+CONFIG = sample_handlers.config(slots=12, more=f'{QUEUES}[machine]\nidle = "always"\npower = "mains"\n')
 FILES = {
     "config.toml",
     "meta.db",
@@ -45,24 +45,26 @@ def kill_daemon(process: Process) -> None:
 
 def kill_supervisor(process: Process) -> None:
     """The daemon lives on, and has work to do about it."""
-    survey.kill(survey.supervisors(process.home))
+    process_list.kill(process_list.supervisors(process.home))
     assert process.call("admin.health")["status"] == "ready"
     process.kill()
 
 
 def kill_supervisor_first(process: Process) -> None:
-    survey.kill(survey.supervisors(process.home))
+    process_list.kill(process_list.supervisors(process.home))
     process.kill()
 
 
 def kill_supervisor_last(process: Process) -> None:
-    supervisors = survey.supervisors(process.home)
+    supervisors = process_list.supervisors(process.home)
     process.kill()
-    survey.kill(supervisors)
+    process_list.kill(supervisors)
 
 
 def kill_everything(process: Process) -> None:
-    survey.kill([found.pid for found in survey.processes(process.home)] + survey.supervisors(process.home))
+    process_list.kill(
+        [found.pid for found in process_list.processes(process.home)] + process_list.supervisors(process.home)
+    )
     process.kill()
 
 
@@ -96,10 +98,10 @@ class Round:
             self.seconds.stop(process)
             until_all_has_ended(process)
             self._check(ended=True)
-            assert survey.processes(self.home) == []
+            assert process_list.processes(self.home) == []
             assert process.stop() == 0
         self._check(ended=True)
-        survey.check_empty(self.home)
+        process_list.check_empty(self.home)
         self._check_files()
 
     def _caller(self, process: Process, name: str) -> Caller:
@@ -115,7 +117,7 @@ class Round:
         self._check(ended=False)
 
     def _check(self, ended: bool) -> None:
-        survey.check(self.home)
+        process_list.check(self.home)
         invariants.check(self.home)
         self.ledger.check(self.home, ended)
         self.seconds.check(self.home)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.crash import handlers, invariants, survey
+from tests.crash import handlers, invariants, process_list
 from tests.crash.command import FOR_EVER_MS
 from tests.crash.journal import Journal
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 STAYING = {"plain": 1, "deaf": 1, "fork": 2, "escape": 2, "deaf_escape": 2, "bare_escape": 2}
@@ -26,10 +26,10 @@ STAYING = {"plain": 1, "deaf": 1, "fork": 2, "escape": 2, "deaf_escape": 2, "bar
 
 @pytest.fixture
 def process(home: Path) -> Iterator[Process]:
-    (home / "config.toml").write_text(deeds.config(slots=8))
+    (home / "config.toml").write_text(sample_handlers.config(slots=8))
     with Process(home) as one:
         yield one
-    survey.kill([found.pid for found in survey.processes(home)] + survey.supervisors(home))
+    process_list.kill([found.pid for found in process_list.processes(home)] + process_list.supervisors(home))
 
 
 def enqueue(process: Process, journal: Journal, kind: str, ms: int = FOR_EVER_MS, **spec: Any) -> str:
@@ -40,11 +40,11 @@ def enqueue(process: Process, journal: Journal, kind: str, ms: int = FOR_EVER_MS
 
 def orphan(process: Process) -> list[int]:
     """Daemon and supervisor are killed, and of what they ran nothing else: the pids that go on."""
-    supervisors = survey.supervisors(process.home)
-    survey.kill(supervisors, signal.SIGSTOP)
+    supervisors = process_list.supervisors(process.home)
+    process_list.kill(supervisors, signal.SIGSTOP)
     process.kill()
-    survey.kill(supervisors)
-    left = [found.pid for found in survey.processes(process.home)]
+    process_list.kill(supervisors)
+    left = [found.pid for found in process_list.processes(process.home)]
     assert left, "nobody is left: nothing would be shown"
     return left
 
@@ -52,7 +52,7 @@ def orphan(process: Process) -> list[int]:
 def start_again(process: Process) -> None:
     process.start()
     invariants.check(process.home)
-    survey.check(process.home)
+    process_list.check(process.home)
 
 
 def job_of(process: Process, job_id: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_orphans_are_ended_though_daemon_and_supervisor_are_dead(process: Proces
     left = orphan(process)
     assert len(left) == STAYING[kind]
     start_again(process)
-    assert survey.processes(process.home) == []
+    assert process_list.processes(process.home) == []
     job = job_of(process, job_id)
     assert (job["state"], job["error"]["code"], job["run_count"]) == ("FAILED", "E_ENGINE_CRASH", 1)
     assert len(journal.begun()) == 1
@@ -103,7 +103,7 @@ def test_the_next_run_begins_when_the_old_one_is_gone(
     assert (job["state"], job["run_count"], len(journal.begun())) == ("DONE", 2, 2)
     assert job["attempts"] == (1 if "on_interrupt" in spec else 2)
     journal.check(process.home, ended=True)
-    assert survey.processes(process.home) == []
+    assert process_list.processes(process.home) == []
 
 
 def test_a_cancel_and_an_interruption_that_were_accepted_hold(process: Process, journal: Journal) -> None:
@@ -118,7 +118,7 @@ def test_a_cancel_and_an_interruption_that_were_accepted_hold(process: Process, 
     assert [job_of(process, one)["state"] for one in (cancelled, old)] == ["CANCELLED", "SUPERSEDED"]
     assert ended(process, new)["state"] == "DONE"
     journal.check(process.home, ended=True)
-    assert survey.processes(process.home) == []
+    assert process_list.processes(process.home) == []
 
 
 @pytest.mark.parametrize("kind", STAYING)
@@ -130,7 +130,7 @@ def test_when_only_the_daemon_dies_its_supervisor_ends_the_runs_and_leaves(
     enqueue(process, journal, kind)
     journal.until("beat", STAYING[kind])
     process.kill()
-    survey.check_empty(process.home)
+    process_list.check_empty(process.home)
 
 
 def test_so_it_does_when_the_daemon_dies_without_having_heard_it_out(process: Process, journal: Journal) -> None:
@@ -145,22 +145,22 @@ def test_so_it_does_when_the_daemon_dies_without_having_heard_it_out(process: Pr
         connection.sendall(json.dumps(request).encode() + b"\n")
         journal.until("beat", 2)
         process.kill()
-    survey.check_empty(process.home)
+    process_list.check_empty(process.home)
 
 
 def test_a_start_waits_for_the_supervisor_of_the_daemon_before(process: Process, journal: Journal) -> None:
     """Which may still have an order to carry out: it is stopped before it can read it."""
     process.start()
     assert ended(process, enqueue(process, journal, "plain", 0))["state"] == "DONE"
-    supervisors = survey.supervisors(process.home)
-    survey.kill(supervisors, signal.SIGSTOP)
+    supervisors = process_list.supervisors(process.home)
+    process_list.kill(supervisors, signal.SIGSTOP)
     job_id = enqueue(process, journal, "plain", 50, on_interrupt="requeue")
     assert job_of(process, job_id)["state"] == "RUNNING"
     process.kill()
     process.start(ready=False)
     with pytest.raises(AssertionError, match="not ready"):
         process.wait_ready(1)
-    survey.kill(supervisors, signal.SIGCONT)
+    process_list.kill(supervisors, signal.SIGCONT)
     process.wait_ready()
     job = ended(process, job_id)
     assert (job["state"], job["run_count"]) == ("DONE", 2)
@@ -172,13 +172,13 @@ def test_a_supervisor_that_hangs_is_killed_in_the_end(process: Process, journal:
     process.start()
     job_id = enqueue(process, journal, "escape", 300, max_attempts=2, grace_ms=50)
     journal.until("beat", 2)
-    survey.kill(survey.supervisors(process.home), signal.SIGSTOP)
+    process_list.kill(process_list.supervisors(process.home), signal.SIGSTOP)
     process.kill()
     process.start(ready=False)
     process.wait_ready(40)
     assert ended(process, job_id)["state"] == "DONE"
     journal.check(process.home, ended=True)
-    survey.check(process.home)
+    process_list.check(process.home)
 
 
 @pytest.mark.parametrize("kind", ["plain", "deaf_escape"])
@@ -189,14 +189,14 @@ def test_when_only_the_supervisor_dies_its_runs_end_and_the_next_one_takes_over(
     failed = enqueue(process, journal, kind, subject_key="failed")
     again = enqueue(process, journal, kind, 300, subject_key="again", on_interrupt="requeue", grace_ms=50)
     journal.until("beat", 2 * STAYING[kind])
-    (supervisor,) = survey.supervisors(process.home)
-    survey.kill([supervisor])
+    (supervisor,) = process_list.supervisors(process.home)
+    process_list.kill([supervisor])
     job = ended(process, failed)
     assert (job["state"], job["error"]["code"]) == ("FAILED", "E_ENGINE_CRASH")
     job = ended(process, again)
     assert (job["state"], job["attempts"], job["run_count"]) == ("DONE", 1, 2)
-    assert survey.supervisors(process.home) not in ([], [supervisor])
-    survey.check(process.home)
+    assert process_list.supervisors(process.home) not in ([], [supervisor])
+    process_list.check(process.home)
     journal.check(process.home, ended=True)
 
 
@@ -206,7 +206,7 @@ def test_a_process_that_its_supervisor_did_not_live_to_tell_of_is_ended_before_t
     """Its first act is to kill the supervisor, which gets no time to say that it has started anything."""
     process.start()
     assert ended(process, enqueue(process, journal, "plain", 0))["state"] == "DONE"
-    (supervisor,) = survey.supervisors(process.home)
+    (supervisor,) = process_list.supervisors(process.home)
     os.sched_setaffinity(supervisor, {min(os.sched_getaffinity(0))})
     os.sched_setscheduler(supervisor, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
     kill_once = '[ -e "$0" ] || { : > "$0"; kill -9 $PPID; }; exec "$@"'
@@ -215,7 +215,7 @@ def test_a_process_that_its_supervisor_did_not_live_to_tell_of_is_ended_before_t
     job_id = enqueue(process, journal, "killer", payload=payload, on_interrupt="requeue", grace_ms=100)
     job = ended(process, job_id)
     assert (job["state"], job["run_count"]) == ("DONE", 2)
-    survey.check(process.home)
+    process_list.check(process.home)
     journal.check(process.home, ended=True)
 
 
@@ -228,8 +228,8 @@ def test_a_run_of_another_daemon_is_left_alone(process: Process, journal: Journa
         journal.until("beat", 3)
         orphan(process)
         start_again(process)
-        assert survey.processes(process.home) == []
-        assert (len(survey.processes(other.home)), job_of(other, theirs)["state"]) == (2, "RUNNING")
+        assert process_list.processes(process.home) == []
+        assert (len(process_list.processes(other.home)), job_of(other, theirs)["state"]) == (2, "RUNNING")
         assert other.call("job.cancel", job_id=theirs, wait_ms=5000)["cancelled"] == [theirs]
         assert other.stop() == 0
 
@@ -241,7 +241,7 @@ def test_what_a_job_was_to_leave_behind_stays(process: Process, journal: Journal
     journal.until("beat")
     left = orphan(process)
     process.start()
-    assert [found.pid for found in survey.processes(process.home)] == left
+    assert [found.pid for found in process_list.processes(process.home)] == left
 
 
 class Stranger:
@@ -314,7 +314,7 @@ def test_whatever_the_run_of_a_running_job_says_its_processes_are_ended(
         connection.execute(edit)
     process.start()
     assert job_of(process, job_id)["state"] == state
-    assert survey.processes(process.home) == []
+    assert process_list.processes(process.home) == []
 
 
 def test_a_command_whose_secret_went_with_the_daemon_never_runs_without(process: Process, journal: Journal) -> None:

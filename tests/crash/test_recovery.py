@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.crash import invariants
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 
 @pytest.fixture
 def process(home: Path) -> Iterator[Process]:
-    (home / "config.toml").write_text(deeds.config(slots=8))
+    (home / "config.toml").write_text(sample_handlers.config(slots=8))
     with Process(home) as one:
         yield one
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.deeds import Door
+from tests.engine.sample_handlers import Door
 from tests.engine.stream import types_of
 from tests.harness import Harness
 

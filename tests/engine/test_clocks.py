@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.engine import deeds
-from tests.engine.clockwork import after_the_last_sync, fire_only, leap
+from tests.engine import sample_handlers
 from tests.engine.crashes import POINTS, crash
-from tests.engine.deeds import Door
+from tests.engine.manual_time import after_the_last_sync, fire_only, leap
+from tests.engine.sample_handlers import Door
 from tests.engine.schedules import DAY, HOUR, MINUTE
 from tests.engine.stream import events
 from tests.harness import START, Harness, ManualClock, daemon
@@ -77,12 +77,12 @@ async def test_delays_keep_their_length_when_the_clock_is_set(timed: Harness, st
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 async def test_so_they_do_when_it_is_set_twice_while_no_daemon_runs(home: Path, step: int) -> None:
     clock = ManualClock()
-    async with daemon(home, clock, deeds.config()) as harness:
+    async with daemon(home, clock, sample_handlers.config()) as harness:
         delays = await Delays.begun(harness)
         await harness.advance(10_000)
     clock.step(step)
     clock.step(30_000)
-    async with daemon(home, clock, deeds.config(), seed=1) as harness:
+    async with daemon(home, clock, sample_handlers.config(), seed=1) as harness:
         await harness.advance(delays.shortest_ms - 10_000 - 1)
         assert await delays.states(harness) == Delays.WAITING
         await harness.advance(1 + delays.longest_ms - delays.shortest_ms)

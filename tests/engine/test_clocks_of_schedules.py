@@ -5,7 +5,7 @@ What was missed in a suspend is in `test_schedules_missed`.
 
 import pytest
 
-from tests.engine.clockwork import leap
+from tests.engine.manual_time import leap
 from tests.engine.schedules import DAY, HOUR, MINUTE, fired, put, told, view
 from tests.harness import START, Harness, ManualClock
 

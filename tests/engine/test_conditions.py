@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.deeds import Door
 from tests.engine.machines import Told, told
+from tests.engine.sample_handlers import Door
 from tests.engine.stream import events, types_of
 from tests.harness import START, Harness, ManualClock, daemon
 

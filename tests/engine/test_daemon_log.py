@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon import logs
+from tests.descriptors import descriptor_targets
 from tests.engine.test_start import semanticad, snapshot
 from tests.harness import Process
 
@@ -72,8 +73,8 @@ def test_whoever_has_started_it_reads_one_line_and_the_end(process: Logging) -> 
     assert process.begin() == "ready\n"
     assert process.call("admin.health")["status"] == "ready"
     assert process.process is not None
-    links = [os.readlink(one) for one in Path(f"/proc/{process.process.pid}/fd").iterdir()]
-    assert not [link for link in links if link.startswith("pipe:")]
+    targets = descriptor_targets(process.process.pid).values()
+    assert not [target for target in targets if target.startswith("pipe:")]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -171,21 +172,21 @@ def test_a_log_that_cannot_be_written_keeps_nobody_and_is_taken_up_when_it_can(p
     assert "by print kept" in (blocked / "daemon.log").read_text()
 
 
-def test_check_says_whether_the_configuration_is_right_and_starts_nothing(home: Path) -> None:
-    before = snapshot(home)
-    left = semanticad("--check", SEMANTICA_HOME=str(home / "new"))
+def test_check_says_whether_the_configuration_is_right_and_starts_nothing(empty_home: Path) -> None:
+    before = snapshot(empty_home)
+    left = semanticad("--check", SEMANTICA_HOME=str(empty_home / "new"))
     assert (left.returncode, "defaults" in left.stdout) == (0, True)
-    assert snapshot(home) == before
-    (home / "config.toml").write_text("[daemon]\nmax_slots = 3\n")
-    left = semanticad("--check", SEMANTICA_HOME=str(home))
-    assert (left.returncode, left.stdout, left.stderr) == (0, f"{home / 'config.toml'} is right\n", "")
-    assert [one.name for one in home.iterdir()] == ["config.toml"]
+    assert snapshot(empty_home) == before
+    (empty_home / "config.toml").write_text("[daemon]\nmax_slots = 3\n")
+    left = semanticad("--check", SEMANTICA_HOME=str(empty_home))
+    assert (left.returncode, left.stdout, left.stderr) == (0, f"{empty_home / 'config.toml'} is right\n", "")
+    assert [one.name for one in empty_home.iterdir()] == ["config.toml"]
 
 
 @pytest.mark.parametrize("text", ["[daemon]\nmax_slot = 3\n", '[handlers]\nBAD = "no_such_module:f"\n'])
-def test_check_says_what_is_wrong(home: Path, text: str) -> None:
-    (home / "config.toml").write_text(text)
-    left = semanticad("--check", SEMANTICA_HOME=str(home))
+def test_check_says_what_is_wrong(empty_home: Path, text: str) -> None:
+    (empty_home / "config.toml").write_text(text)
+    left = semanticad("--check", SEMANTICA_HOME=str(empty_home))
     assert left.returncode == 78
     assert "max_slots" in left.stderr or "no_such_module" in left.stderr
-    assert [one.name for one in home.iterdir()] == ["config.toml"]
+    assert [one.name for one in empty_home.iterdir()] == ["config.toml"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +14,7 @@ from dbus_fast.aio import MessageBus
 
 from semantica_daemon.engine.desktop import session_address
 from semantica_daemon.engine.probes import Answer, CannotTell, Places, Sources
+from tests.descriptors import own_descriptors
 from tests.engine.fake_desktop import CORE, KDE, LOGIND, MUTTER, SAVER, SAVER_AT, Fake, PrivateBus, private_bus
 from tests.harness import START, ManualClock
 
@@ -291,7 +291,7 @@ async def test_after_a_close_it_connects_again(bus: PrivateBus, sources: Sources
 
 
 def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(own_descriptors())
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.clockwork import fire_only
 from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, Asked, told, type_something
+from tests.engine.manual_time import fire_only
 from tests.engine.stream import types_of
 from tests.harness import START, Harness, ManualClock, daemon
 

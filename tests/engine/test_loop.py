@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 LONGEST_MS = 250
@@ -19,7 +19,7 @@ STUCK_MS = 1500
 
 @pytest.fixture
 def process(home: Path) -> Iterator[Process]:
-    (home / "config.toml").write_text(deeds.config(slots=4))
+    (home / "config.toml").write_text(sample_handlers.config(slots=4))
     with Process(home).start() as started:
         yield started
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from semantica_daemon.engine.passes import Pass, Wake
-from tests.engine.clockwork import after_the_last_sync, fire_only, passes, rest
+from tests.engine.manual_time import after_the_last_sync, fire_only, passes, rest
 from tests.harness import START, Harness, ManualClock
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 TICKS, TICK_S = 80, 0.5
@@ -144,7 +144,7 @@ def on_time(found: int, due: int) -> bool:
 
 @pytest.fixture
 def process(home: Path) -> Iterator[Process]:
-    home.joinpath("config.toml").write_text(deeds.config(slots=6, more=f"[machine]\nidle_ms = {IDLE_MS}\n"))
+    home.joinpath("config.toml").write_text(sample_handlers.config(slots=6, more=f"[machine]\nidle_ms = {IDLE_MS}\n"))
     with Process(home, **NOBODY).start() as started:
         yield started
         assert started.stop() == 0, started.stderr()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.deeds import Door
+from tests.engine.sample_handlers import Door
 from tests.engine.stream import events
 from tests.harness import Harness
 
@@ -84,9 +84,9 @@ async def test_whatever_a_handler_raises_fails_its_run_with_the_traceback(
 ) -> None:
     job = await run(working, job_type, {"how": how})
     assert (job["state"], job["error"]["code"], job["error"]["class"]) == ("FAILED", "E_HANDLER", "transient")
-    assert "deeds.py" in job["error"]["details"]["traceback"]
+    assert "sample_handlers.py" in job["error"]["details"]["traceback"]
     (line,) = await events(working, "job.log", job_id=job["job_id"])
-    assert (line["level"], "deeds.py" in line["message"]) == ("error", True)
+    assert (line["level"], "sample_handlers.py" in line["message"]) == ("error", True)
     assert len(job["error"]["message"]) <= 2000
     (run_,) = job["runs"]
     assert (run_["status"], run_["error"]["code"]) == ("FAILED", "E_HANDLER")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine import deeds
-from tests.engine.clockwork import leap
-from tests.engine.deeds import Door
+from tests.engine import sample_handlers
+from tests.engine.manual_time import leap
+from tests.engine.sample_handlers import Door
 from tests.engine.schedules import DAY, HOUR, MINUTE, fired, instant, jobs_of, put, told, view
 from tests.harness import START, Harness, ManualClock, daemon
 
@@ -152,13 +152,13 @@ async def test_the_turn_is_passed_on_however_the_earlier_job_ends(timed: Harness
 async def test_who_waits_for_its_turn_still_does_after_a_restart(home: Path, door: Doors) -> None:
     clock, place = ManualClock(), door("a")
     more = "[queues.default]\nslots = 2\n"
-    async with daemon(home, clock, deeds.config(more=more)) as harness:
+    async with daemon(home, clock, sample_handlers.config(more=more)) as harness:
         await put(harness, "* * * * *", spec={**HOLD, "on_interrupt": "requeue"})
         await leap(harness, 2 * MINUTE)
         await at_its_door(harness, place)
         await harness.call("schedule.disable", schedule_id="s")
         ids = [job["job_id"] for job in await jobs_of(harness)]
-    async with daemon(home, clock, deeds.config(more=more), seed=1) as harness:
+    async with daemon(home, clock, sample_handlers.config(more=more), seed=1) as harness:
         await harness.settle()
         await at_its_door(harness, place)
         assert [await harness.state(job_id) for job_id in ids] == ["RUNNING", "SCHEDULED"]
@@ -291,7 +291,7 @@ async def test_a_deleted_schedule_fires_no_more_and_its_jobs_stay(manual: Harnes
 async def test_what_cannot_be_made_is_told_and_tried_again_the_next_time(home: Path) -> None:
     """Its handler is gone from the config, and comes back."""
     clock = ManualClock()
-    async with daemon(home, clock, deeds.config()) as harness:
+    async with daemon(home, clock, sample_handlers.config()) as harness:
         await put(harness, "@hourly", spec={"job_type": "give", "payload": {"what": "number"}})
     async with daemon(home, clock, seed=1) as harness:
         await leap(harness, 2 * HOUR)
@@ -301,7 +301,7 @@ async def test_what_cannot_be_made_is_told_and_tried_again_the_next_time(home: P
             ("E_NO_HANDLER", START + 2 * HOUR),
         ]
         assert (await view(harness))["next_trigger_at"] == START + 3 * HOUR
-    async with daemon(home, clock, deeds.config(), seed=2) as harness:
+    async with daemon(home, clock, sample_handlers.config(), seed=2) as harness:
         await leap(harness, HOUR)
         assert await fired(harness) == [START + 3 * HOUR]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.clockwork import leap
 from tests.engine.crashes import CRASHES, POINTS, crash
+from tests.engine.manual_time import leap
 from tests.engine.schedules import HOUR, fired, jobs_of, put, told, view
 from tests.harness import START, Harness, ManualClock, Process, daemon
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.clockwork import leap
+from tests.engine.manual_time import leap
 from tests.engine.schedules import DAY, HOUR, MINUTE, fired, instant, jobs_of, put, told, view
 from tests.harness import Harness, ManualClock, daemon
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process, RpcError
 
 SIGTERM, SIGINT = signal.SIGTERM, signal.SIGINT
@@ -23,7 +23,7 @@ def start(home: Path) -> Iterator[Callable[..., Process]]:
 
     def begin(grace_ms: int = 3000, slots: int = 2, **env: str) -> Process:
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(deeds.config(slots, grace_ms))
+        (home / "config.toml").write_text(sample_handlers.config(slots, grace_ms))
         started.append(Process(home, **env).start())
         return started[-1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 
 CAP_DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24
@@ -52,6 +52,12 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, int]]:
         seen = path.lstat()
         found[str(path)] = (seen.st_mode, seen.st_size, seen.st_mtime_ns)
     return found
+
+
+@pytest.fixture
+def home(empty_home: Path) -> Path:
+    """Without a database: these tests are about starting, which includes the migrations."""
+    return empty_home
 
 
 @pytest.fixture
@@ -254,7 +260,7 @@ def test_a_socket_left_behind_by_a_dead_daemon_is_replaced(process: Process) -> 
 
 
 def test_logs_are_json_lines_without_payloads(process: Process) -> None:
-    text = deeds.config(more='log_level = "debug"\n')
+    text = sample_handlers.config(more='log_level = "debug"\n')
     (process.home / "config.toml").write_text(text)
     process.start()
     secret = "open sesame"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.engine.commands import first_line, gone, until
-from tests.engine.deeds import Door
 from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, Asked, told, type_something
+from tests.engine.sample_handlers import Door
 from tests.engine.stream import events
 from tests.harness import Harness
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.engine import results
+from tests.descriptors import own_descriptors
 from tests.engine.commands import first_line, output, python, run, sh, start
 from tests.engine.stream import events
 from tests.harness import Harness, RpcError
@@ -87,9 +88,9 @@ def test_reading_a_result_leaves_no_descriptor_open(tmp_path: Path, kind: str) -
         os.mkfifo(path)
     elif kind == "text":
         path.write_text("x")
-    before = os.listdir("/proc/self/fd")
+    before = own_descriptors()
     assert results.read(str(path)).complaint
-    assert os.listdir("/proc/self/fd") == before
+    assert own_descriptors() == before
 
 
 @pytest.mark.parametrize("script", ["true", ": > $SEMANTICA_RESULT", "echo > $SEMANTICA_RESULT"])

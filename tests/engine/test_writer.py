@@ -12,8 +12,8 @@ import pytest
 from semantica_daemon.engine.commands import MAX_WAITING
 from semantica_daemon.store.database import Command, Committed
 from semantica_daemon.store.tx import Tx
-from tests.engine.clockwork import fire_only, rest
-from tests.engine.deeds import Door
+from tests.engine.manual_time import fire_only, rest
+from tests.engine.sample_handlers import Door
 from tests.harness import START, Client, Harness, RpcError
 
 Doors = Callable[[str], Door]
@@ -180,6 +180,7 @@ def recorded(harness: Harness) -> list[Committed]:
 @pytest.mark.parametrize("durable", [False, True])
 async def test_only_a_durable_enqueue_is_answered_after_a_synced_commit(manual: Harness, durable: bool) -> None:
     await manual.call("queue.pause")
+    await manual.settle()
     commits = recorded(manual)
     await manual.enqueue(durable=durable)
     assert [commit.synced for commit in commits] == [durable]

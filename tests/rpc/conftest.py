@@ -1,22 +1,20 @@
 """One daemon for a whole module, where a test leaves nothing behind that the next could notice."""
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.engine.machines import told
 from tests.harness import Harness, ManualClock, daemon
+from tests.homes import migrated_home
 
 
 @pytest.fixture(scope="module")
 def shared_home() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="sem-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with migrated_home() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +28,8 @@ async def shared(shared_home: Path) -> AsyncIterator[Harness]:
 async def desk(home: Path) -> AsyncIterator[Harness]:
     """On a manual clock, two slots, with the handlers of the engine's tests and one door, `a`; idle after two minutes,
     and nobody but editors can tell."""
-    deeds.doors["a"] = deeds.Door()
-    async with daemon(home, ManualClock(), deeds.config()) as harness:
+    sample_handlers.doors["a"] = sample_handlers.Door()
+    async with daemon(home, ManualClock(), sample_handlers.config()) as harness:
         told(harness, mains=False)
         yield harness
-        deeds.doors.pop("a").open.set()
+        sample_handlers.doors.pop("a").open.set()

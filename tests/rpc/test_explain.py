@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.deeds import doors
+from tests.engine.sample_handlers import doors
 from tests.harness import START, Harness, RpcError
 
 HOLD: dict[str, Any] = {"job_type": "hold", "payload": {"door": "a"}}

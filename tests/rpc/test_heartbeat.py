@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.deeds import doors
+from tests.engine.sample_handlers import doors
 from tests.harness import START, Client, Harness, ManualClock
 from tests.rpc.wire import stored
 

@@ -23,7 +23,7 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Places, Sources
 from tests.crash import invariants
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Harness, ManualClock, daemon
 from tests.stateful.occurrences import Occurrences
 from tests.stateful.waits import DEBOUNCE_MS, IDLE_MS, MAX_WAIT_MS, World
@@ -39,7 +39,7 @@ HOUR, DAY = 3_600_000, 86_400_000
 NOTICED_MS = 6000  # of the clock: by then whatever has changed is noticed
 PERIOD_MS = 10_000
 MOST_LONG = 4
-CONFIG = deeds.config(slots=8, more=f"[machine]\nidle_ms = {IDLE_MS}\n")
+CONFIG = sample_handlers.config(slots=8, more=f"[machine]\nidle_ms = {IDLE_MS}\n")
 DATABASE = ("meta.db", "meta.db-wal")
 SCHEDULES: list[dict[str, Any]] = [
     {"type": "AFTER", "delay_ms": 4000},
@@ -78,7 +78,7 @@ class Alone(Sources):
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "Sources", Alone)
-    monkeypatch.setitem(deeds.doors, "shut", deeds.Door())
+    monkeypatch.setitem(sample_handlers.doors, "shut", sample_handlers.Door())
 
 
 class Hosted:

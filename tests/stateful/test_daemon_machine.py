@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.crash import invariants, survey
+from tests.crash import invariants, process_list
 from tests.crash.waiting import Seconds
-from tests.engine import deeds
+from tests.engine import sample_handlers
 from tests.harness import Process
 from tests.stateful.promises import COMMANDS, HANDLERS, SAID, Promises, spec_of
 
@@ -84,7 +84,7 @@ class DaemonMachine(RuleBasedStateMachine):
     def the_machine_is(self, idle: bool) -> None:
         """As the next daemon will find it."""
         machine = f'[machine]\nidle = "{"always" if idle else "never"}"\npower = "mains"\n'
-        text = deeds.config(SLOTS, 1000, f"[queues.narrow]\nslots = 1\n{machine}")
+        text = sample_handlers.config(SLOTS, 1000, f"[queues.narrow]\nslots = 1\n{machine}")
         (self.home / "config.toml").write_text(text)
         self.will_be_idle = idle
 
@@ -187,7 +187,7 @@ class DaemonMachine(RuleBasedStateMachine):
             self.the_machine_is(idle=self.promises.disturbances % 2 == 0)
             self.promises.disturbances += 1
             if way in ("supervisor", "both"):
-                survey.kill(survey.supervisors(self.home))
+                process_list.kill(process_list.supervisors(self.home))
             if way in ("killed", "both"):
                 self.process.kill()
             if way == "stopped":
@@ -197,7 +197,7 @@ class DaemonMachine(RuleBasedStateMachine):
 
     def stop(self) -> None:
         assert self.process.stop() == 0
-        survey.check_empty(self.home)
+        process_list.check_empty(self.home)
         with invariants.reading(self.home) as connection:
             assert connection.execute("SELECT id FROM jobs WHERE state = 'RUNNING'").fetchall() == []
 
@@ -222,14 +222,14 @@ class DaemonMachine(RuleBasedStateMachine):
         self.process.start()
         self.seconds.check(self.home)
         invariants.check(self.home)
-        survey.check(self.home)
+        process_list.check(self.home)
         queues = self.call("queue.list")["queues"]
         assert all(queue["paused"] is self.paused for queue in queues)
 
     @invariant()
     def the_database_is_sound(self) -> None:
         with self.step():
-            survey.check(self.home)
+            process_list.check(self.home)
             invariants.check(self.home)
             running = [queue["running"] for queue in self.call("queue.list")["queues"]]
             assert sum(running) <= SLOTS
@@ -238,7 +238,7 @@ class DaemonMachine(RuleBasedStateMachine):
     def no_two_runs_of_a_job_overlap(self) -> None:
         with self.step():
             runs = defaultdict(set)
-            for found in survey.processes(self.home):
+            for found in process_list.processes(self.home):
                 runs[found.job_id].add(found.run_id)
             assert all(len(alive) == 1 for alive in runs.values()), runs
 
@@ -267,7 +267,7 @@ class DaemonMachine(RuleBasedStateMachine):
                     self.settles()
         finally:
             self.process.__exit__()
-            survey.kill([found.pid for found in survey.processes(self.home)])
+            process_list.kill([found.pid for found in process_list.processes(self.home)])
         if not self.failed:
             shutil.rmtree(self.home)
 
@@ -292,7 +292,7 @@ class DaemonMachine(RuleBasedStateMachine):
             assert waited["finished"], (promise, waited["job"])
             self.see(job_id)
             self.read_log(job_id)
-        assert survey.processes(self.home) == []
+        assert process_list.processes(self.home) == []
         self.the_database_is_sound()
         self.the_stream_is_what_was_told_and_more()
         self.stop()

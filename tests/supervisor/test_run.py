@@ -12,6 +12,7 @@ import pytest
 from semantica_daemon.supervisor.log import STDERR, STDOUT
 from semantica_daemon.supervisor.order import NotStarted, Order
 from semantica_daemon.supervisor.run import Run
+from tests.descriptors import own_descriptors
 from tests.supervisor.families import end
 
 ENV = {"PATH": "/usr/bin:/bin", "SEMANTICA_RUN_ID": "r"}
@@ -58,10 +59,10 @@ def to_the_end(run: Run) -> dict[str, int]:
 
 def refused(order: Order, **other: Any) -> NotStarted:
     """Why it could not be started; no descriptor and no file is left of it, and we are as we were."""
-    before = (sorted(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_NOFILE), umask())
+    before = (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask())
     with pytest.raises(NotStarted) as caught:
         Run(order._replace(**other), 0, 1024)
-    assert (sorted(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_NOFILE), umask()) == before
+    assert (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask()) == before
     assert os.listdir(order.workspace) == []
     return caught.value
 

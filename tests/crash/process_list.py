@@ -1,4 +1,4 @@
-"""Who is there of a daemon, as /proc tells: its supervisor and the processes of its runs. Uses none of its code."""
+"""Finds the processes of a daemon in /proc: its supervisor and its runs. Uses none of the daemon's code."""
 
 import os
 import signal
