@@ -1,4 +1,4 @@
-"""The other things docs/scheduling.md tells people to copy: lines for the shell, its snippet, and those for editors."""
+"""The snippets of docs/scheduling.md for shells and editors. `tests/test_docs.py` runs its commands."""
 
 import shlex
 import shutil
@@ -12,27 +12,13 @@ from tests.client.line import Line
 from tests.client.pages import Shell, blocks
 from tests.harness import Process
 
-[SNIPPET] = blocks("sh", "_semantica_look")
-LINES = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+[SNIPPET] = blocks("sh", "_semantica_prompt")
 SHELLS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f", "-i")}
 
 
 @pytest.fixture
 def shell(line: Line, home: Path) -> Shell:
     return Shell(line, home)
-
-
-@pytest.mark.parametrize("text", LINES)
-def test_every_line_of_the_page_is_understood(shell: Shell, text: str) -> None:
-    if "schedule next" in text or "trigger" in text or "--template fetch" in text or "template run" in text:
-        for before in LINES[: LINES.index(text)]:
-            if "--every" in before or "template put" in before:
-                shell(before)
-    shell(text)
-
-
-def test_there_are_lines_to_be_tried() -> None:
-    assert len(LINES) > 12
 
 
 @pytest.mark.parametrize("name", sorted(SHELLS))

@@ -1,0 +1,111 @@
+"""Every command that the README and docs/ show is run for real, as a new user: in an empty home, by the installed
+`semantica`. Where a page shows what a command prints, it has to print that."""
+
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+INSTALLED = Path(sys.executable).parent / "semantica"
+# Stand-ins for the programs that the pages use as examples; each ends at once, and well.
+PROGRAMS = ("make", "lint", "npm")
+SCRIPTS = ("backup.sh", "release.sh", "reindex", "smoke-test", "promote")
+WITHIN_S = 50
+
+
+class Step(NamedTuple):
+    """A command as it is shown, and what it is shown to print; None when the page does not say."""
+
+    command: str
+    printed: str | None
+
+
+def fenced(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def steps(page: str) -> list[Step]:
+    """Of the console blocks: `$` begins a command, `>` goes on with it, anything else is what it prints."""
+    found: list[Step] = []
+    for row in (row for block in fenced(page, "console") for row in block.splitlines()):
+        if row.startswith("$ "):
+            found.append(Step(row[2:], None))
+        elif row.startswith("> "):
+            found[-1] = Step(f"{found[-1].command}\n{row[2:]}", None)
+        else:
+            found[-1] = Step(found[-1].command, f"{found[-1].printed or ''}{row}\n")
+    return [step for step in found if step.command.startswith(("semantica ", "for ", "API_TOKEN", "git --version"))]
+
+
+class NewUser:
+    """A home with nothing in it but the files that a page tells to write, and the programs of its examples."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "repository"
+        for folder in (self.folder, home / "bin", home / "run"):
+            folder.mkdir(mode=0o700)
+        (home / "bin" / "semantica").symlink_to(INSTALLED)
+        for name in (*(f"bin/{name}" for name in PROGRAMS), *(f"repository/{name}" for name in SCRIPTS)):
+            (home / name).write_text("#!/bin/sh\nexit 0\n")
+            (home / name).chmod(0o755)
+        path = f"{home / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+        self.env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "XDG_RUNTIME_DIR": str(home / "run")}
+        self("git init -q; touch a.py")
+
+    def write(self, name: str, text: str) -> None:
+        (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.home / name).write_text(text)
+
+    def __call__(self, command: str) -> str:
+        """What it writes to stdout; it has to end well."""
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=WITHIN_S
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture
+def user(home: Path) -> Iterator[NewUser]:
+    user = NewUser(home)
+    yield user
+    user("semantica stop")
+
+
+FILES = {
+    "docs/commands.md": [("sh", "repository/report.sh")],
+    "docs/handlers.md": [("python", "jobs/index.py"), ("toml", ".config/semantica/config.toml")],
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/handlers.md", "docs/scheduling.md"])
+def test_every_command_works_and_prints_what_the_page_says(user: NewUser, page: str) -> None:
+    for language, name in FILES.get(page, ()):
+        user.write(name, fenced(page, language)[0])
+    shown = steps(page)
+    assert len(shown) >= 4
+    for step in shown:
+        if "| jq" in step.command and shutil.which("jq") is None:
+            warnings.warn(f"NOT TESTED, as there is no jq: {step.command}", stacklevel=1)
+            continue
+        printed = user(step.command)
+        assert step.printed is None or printed == step.printed, step.command
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
+    text = (ROOT / page).read_text()
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    missing = [target for target in targets if not ((ROOT / page).parent / target).exists()]
+    assert missing == []
