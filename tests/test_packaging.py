@@ -1,8 +1,10 @@
-"""What is installed is whole: the wheel carries the migrations, and the loader finds them there."""
+"""The wheel carries the migrations and the loader finds them there; the source distribution carries everything that
+a developer needs."""
 
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -38,3 +40,16 @@ def test_the_loader_finds_them_in_an_installed_wheel(wheel: Path, tmp_path: Path
 
 def test_the_loader_finds_them_beside_the_package_in_an_editable_install() -> None:
     assert folder() == ROOT / "migrations"
+
+
+def test_the_source_distribution_carries_docs_tests_and_scripts(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/ci.yml"}
+    for part in ("docs", "migrations", "scripts"):
+        wanted |= {f"{part}/{file.name}" for file in (ROOT / part).iterdir() if file.is_file()}
+    assert wanted <= inside
+    assert "tests/conftest.py" in inside
