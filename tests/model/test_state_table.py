@@ -2,7 +2,7 @@
 
 from semantica_daemon.model.state import LIVE, STATES, TERMINAL, TRANSITIONS
 
-# semantics.md, "States": from (several), to.
+# docs/semantics.md, "States": from (several), to.
 DESIGN = """
 new -> QUEUED
 new -> SCHEDULED

@@ -1,4 +1,4 @@
-"""The store as a dict: what semantics.md says of states, lanes, order, attempts, conditions and time, plainly.
+"""The store as a dict: what docs/semantics.md says of states, lanes, order, attempts, conditions and time, plainly.
 
 The machine does each thing twice, here and in SQLite. Nothing here knows of planner, transition or SQL. Durations are
 counted in time that has really passed, so that a clock that is set cannot touch them; `timetable` has the schedules.

@@ -1,4 +1,4 @@
-"""Templates and schedules as dicts, beside `reference`: what semantics.md says of cron, misfire and overlap.
+"""Templates and schedules as dicts, beside `reference`: what docs/semantics.md says of cron, misfire and overlap.
 
 All expressions here mean every so many seconds of the clock, in UTC: no cron is needed to say when they fire.
 """

@@ -1,4 +1,4 @@
-"""ADR-010 section 3 to 5, copied word for word: the schema's single source of truth, and its phases."""
+"""The SQL of ADR-010 (docs/decisions.md), word for word: the single source of truth of the schema, and its phases."""
 
 JOBS = """
 CREATE TABLE jobs (

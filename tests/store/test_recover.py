@@ -1,4 +1,4 @@
-"""At start every RUNNING job is orphaned: seed 004's recovery matrix, one test a row, and what the retry rules add."""
+"""The recovery matrix of docs/decisions.md, one test a row, and what the retry rules add."""
 
 from typing import Any
 

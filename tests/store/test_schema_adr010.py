@@ -1,4 +1,4 @@
-"""The migrated schema against ADR-010: column by column, CHECK by CHECK, index by index, phase by phase."""
+"""The migrated schema against ADR-010 (docs/decisions.md): every column, CHECK and index, phase by phase."""
 
 import shutil
 import sqlite3

@@ -1,4 +1,5 @@
-"""At start the lock's holder knows that every RUNNING job is orphaned: seed 004's recovery matrix, row by row.
+"""Recovery at start: the holder of the lock knows that every RUNNING job is orphaned. It applies the recovery matrix
+of docs/decisions.md, row by row.
 
 No run: one is written, so that its end can be. A run that ended: the job follows it. A run that did not: a crash.
 """
