@@ -1,22 +1,32 @@
-"""The README's tables against the code: what it lists exists, and what exists is listed."""
+"""The tables of the README and of docs/semantics.md against the code: what they list exists, what exists is listed."""
 
+import json
 import re
 from pathlib import Path
 
+import msgspec
+
 from semantica_daemon.config import Config, DaemonSection, LimitsSection, MachineSection
-from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.model import state
+from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.rpc.methods import TABLE
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 
 
-def section(title: str) -> str:
-    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(title: str, text: str = README) -> str:
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every row below the head of the first table in it."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
 
 
 def first_column(title: str) -> list[str]:
-    rows = [line for line in section(title).splitlines() if line.startswith("| `")]
-    return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    return [name for row in rows(section(title)) for name in re.findall(r"`([^`]+)`", row[0])]
 
 
 def test_every_method_is_in_the_table_and_no_other() -> None:
@@ -33,6 +43,26 @@ def test_every_setting_is_in_the_table_and_no_other() -> None:
     assert set(first_column("Settings")) == daemon | queues | machine | limits | named
 
 
+def test_every_default_is_the_one_in_force() -> None:
+    shown = {row[0].strip("`"): row[1].strip("`") for row in rows(section("Settings"))}
+    sections = {"daemon": DaemonSection(), "machine": MachineSection(), "limits": LimitsSection()}
+    for key, section_in_force in sections.items():
+        for name, value in msgspec.to_builtins(section_in_force).items():
+            assert json.loads(shown[f"{key}.{name}"]) == value
+    queue = limits(7, {}).default
+    assert shown["queues.NAME.slots"] == "max_slots"
+    assert queue.slots == 7
+    assert json.loads(shown["queues.NAME.on_running"]) == queue.on_running
+    assert json.loads(shown["queues.NAME.max_queued"]) == queue.max_queued
+    assert json.loads(shown["handler_path"]) == Config().handler_path
+
+
+def test_the_table_of_states_is_the_one_in_the_code() -> None:
+    table = section("States", (ROOT / "docs" / "semantics.md").read_text())
+    shown = {(origin, row[1]) for row in rows(table) for origin in row[0].split(", ")}
+    assert shown == {(origin, to) for origin, into in state.TRANSITIONS.items() for to in into}
+
+
 def test_every_script_it_names_is_there() -> None:
     for name in re.findall(r"\./scripts/(\w+)", README):
-        assert (Path(__file__).parent.parent / "scripts" / name).is_file(), name
+        assert (ROOT / "scripts" / name).is_file(), name
