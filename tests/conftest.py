@@ -1,5 +1,6 @@
 """Fixtures for all tests: the anyio backend, homes, and a daemon on a manual clock or in real time."""
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,7 +11,19 @@ from tests import homes
 from tests.harness import Harness, ManualClock, daemon
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    keep_bytecode(config)
+    handle_ignored_signals()
+
+
+def keep_bytecode(config: pytest.Config) -> None:
+    """Hundreds of processes are started, and each would compile all it imports where no bytecode may be written."""
+    if not hasattr(config, "workerinput"):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode")) if config.cache else ""
+
+
+def handle_ignored_signals() -> None:
     """Processes under test get every signal's default action, also when nohup or a shell's `&` ignores some here.
 
     An ignored signal stays ignored in a new program, a handled one does not; so this process handles it by doing

@@ -21,6 +21,10 @@ def daemon() -> Iterator[Process]:
 
 
 @pytest.fixture
-def line(daemon: Process, tmp_path: Path) -> Line:
-    """`semantica …` in a folder of its own, talking to that daemon."""
-    return Line(daemon.home, tmp_path)
+def line(daemon: Process, tmp_path: Path) -> Iterator[Line]:
+    """`semantica …` in a folder of its own, talking to that daemon.
+
+    Jobs that a failed test leaves running are cancelled: the next test needs their slots."""
+    yield Line(daemon.home, tmp_path)
+    if running := [job["job_id"] for job in daemon.call("job.list", state=["RUNNING"])["items"]]:
+        daemon.call("job.cancel", job_ids=running, wait_ms=5000)

@@ -1,22 +1,16 @@
 """The command line as its users have it: a process with words, streams, and perhaps a terminal."""
 
-import atexit
 import json
 import os
 import pty
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Hundreds of starts: each would compile what it imports where the tests are told to write no bytecode.
-COMPILED = tempfile.mkdtemp(prefix="sem-compiled-")
-atexit.register(shutil.rmtree, COMPILED, ignore_errors=True)
 COMMAND = [sys.executable, "-m", "semantica_daemon.client"]
 
 
@@ -36,8 +30,9 @@ class Told(NamedTuple):
 
 class Line:
     def __init__(self, home: Path, cwd: Path, **env: str) -> None:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("SEMANTICA_", "PYTHON"))}
-        self.env = {**clean, "SEMANTICA_HOME": str(home), "TZ": "UTC", "PYTHONPYCACHEPREFIX": COMPILED, **env}
+        ours = ("SEMANTICA_", "PYTHONUNBUFFERED")
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+        self.env = {**clean, "SEMANTICA_HOME": str(home), "TZ": "UTC", **env}
         self.cwd = cwd
 
     def __call__(self, *words: str, stdin: str | bytes = "", **env: str) -> Told:
