@@ -1,4 +1,4 @@
-"""Every row of "Bad input" in docs/guarantees.md, over the real socket: the right code, nobody else disturbed, nothing
+"""Every case of "Bad input" in docs/guarantees.md, over the real socket: the right code, nobody else disturbed, nothing
 stored, and the connection goes on where the protocol lets it."""
 
 import contextlib
