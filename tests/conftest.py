@@ -10,6 +10,24 @@ import pytest
 from tests import homes
 from tests.harness import Harness, ManualClock, daemon
 
+TESTS = Path(__file__).resolve().parent
+LONGEST_FILES = [
+    "crash/test_kill_loop.py",
+    "stateful/test_daemon_machine.py",
+    "crash/test_failpoints.py",
+    "crash/test_orphans.py",
+    "stateful/test_store_machine.py",
+    "crash/test_failpoints_waiting.py",
+    "engine/test_start.py",
+    "rpc/test_slow_readers.py",
+    "client/test_run.py",
+    "client/test_autostart.py",
+    "engine/test_shutdown.py",
+    "model/test_cron.py",
+    "crash/test_recovery.py",
+    "rpc/test_events.py",
+]
+
 
 def pytest_configure(config: pytest.Config) -> None:
     keep_bytecode(config)
@@ -32,6 +50,27 @@ def handle_ignored_signals() -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda number, frame: None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first, so that no worker ends with one alone; leaves soak tests to scripts/soak."""
+    items.sort(key=lambda item: order_of(item.path))
+    if "SEMANTICA_SOAK" not in os.environ:
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="scripts/soak runs it"))
+
+
+def order_of(path: Path) -> int:
+    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    return LONGEST_FILES.index(name) if name in LONGEST_FILES else len(LONGEST_FILES)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Lists what could not be tested for want of a tool, last, where it is seen."""
+    reasons = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])}
+    for reason in sorted(reason for reason in reasons if "NOT TESTED" in reason):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session")

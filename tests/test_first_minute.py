@@ -54,6 +54,7 @@ def skip_without_index(env: dict[str, str], target: Path) -> None:
         pytest.skip("NOT TESTED: no package can be downloaded here")
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_in_a_fresh_clone_one_command_does_everything_also_twice_at_once(home: Path) -> None:
     here, env = home / "a clone", bare(home)

@@ -167,7 +167,7 @@ def test_a_start_waits_for_the_supervisor_of_the_daemon_before(process: Process,
     journal.check(process.home, ended=True)
 
 
-@pytest.mark.skipif("SEMANTICA_LONG" not in os.environ, reason="a supervisor is waited for 15 s: scripts/soak does it")
+@pytest.mark.soak
 def test_a_supervisor_that_hangs_is_killed_in_the_end(process: Process, journal: Journal) -> None:
     process.start()
     job_id = enqueue(process, journal, "escape", 300, max_attempts=2, grace_ms=50)

@@ -150,6 +150,7 @@ def process(home: Path) -> Iterator[Process]:
         assert started.stop() == 0, started.stderr()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(120)
 def test_a_minute_of_everything_in_real_time(process: Process) -> None:
     minute, subscriber = Minute(process), Subscriber(process)

@@ -29,11 +29,7 @@ from tests.stateful.occurrences import Occurrences
 from tests.stateful.waits import DEBOUNCE_MS, IDLE_MS, MAX_WAIT_MS, World
 
 EXAMPLES = 2 * int(os.environ.get("SEMANTICA_EXAMPLES", "6"))
-SOAKING = bool(os.environ.get("SEMANTICA_LONG"))
-pytestmark = [
-    pytest.mark.timeout(120 + 10 * EXAMPLES),
-    pytest.mark.skipif(not SOAKING, reason="clocks set and asleep at random: scripts/soak does it"),
-]
+pytestmark = [pytest.mark.timeout(120 + 10 * EXAMPLES), pytest.mark.soak]
 
 HOUR, DAY = 3_600_000, 86_400_000
 NOTICED_MS = 6000  # of the clock: by then whatever has changed is noticed

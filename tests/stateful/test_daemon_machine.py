@@ -26,7 +26,7 @@ from tests.engine import sample_handlers
 from tests.harness import Process
 from tests.stateful.promises import COMMANDS, HANDLERS, SAID, Promises, spec_of
 
-EXAMPLES = int(os.environ.get("SEMANTICA_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("SEMANTICA_EXAMPLES", "3"))
 WALKS = EXAMPLES // 3
 SEED = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
 SLOTS = 4

@@ -18,7 +18,7 @@ from tests.stateful.store_machine import StoreMachine
 # Twenty seconds when all is well; a failure is made small before it is shown, and that takes its time.
 pytestmark = pytest.mark.timeout(400)
 
-WALKS = int(os.environ.get("SEMANTICA_WALKS", "12"))
+WALKS = int(os.environ.get("SEMANTICA_WALKS", "6"))
 Way = tuple[int, Callable[[], Any]]
 
 TestStoreMachine = StoreMachine.TestCase
