@@ -9,12 +9,12 @@ import msgspec
 
 from semantica_daemon.engine import handlers
 from semantica_daemon.engine.intake import Intake
-from semantica_daemon.model.job import JobSpec
 from semantica_daemon.model.machine import CurrentFacts, Facts
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
 from semantica_daemon.store.migrate import migrate
+from semantica_daemon.wire.job import JobSpec
 from tests.homes import copy_migrated_database
 
 NOW = 1_800_000_000_000

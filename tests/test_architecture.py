@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forks": set(),
     "lock": {"forks", "paths", "errors"},
     "supervisor": set(),
-    "wire": {"environment", "errors"},
+    "wire": {"errors"},
     "model": {"wire", "environment", "errors"},
     "store": {"wire", "model", "errors", "failpoints"},
     "engine": {

@@ -9,7 +9,7 @@ import msgspec
 from semantica_daemon.config import Config, DaemonSection, LimitsSection, MachineSection
 from semantica_daemon.model import state
 from semantica_daemon.model.queue import QueueRules, limits
-from semantica_daemon.rpc.methods import TABLE
+from semantica_daemon.wire.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -30,7 +30,7 @@ def first_column(title: str) -> list[str]:
 
 
 def test_every_method_is_in_the_table_and_no_other() -> None:
-    assert sorted(first_column("Methods")) == sorted(method.name for method in TABLE)
+    assert sorted(first_column("Methods")) == sorted(method.name for method in METHODS)
 
 
 def test_every_setting_is_in_the_table_and_no_other() -> None:

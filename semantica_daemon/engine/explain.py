@@ -6,9 +6,10 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.queue import Limits
-from semantica_daemon.model.reason import Explanation, Seen, Standing, explain
+from semantica_daemon.model.reason import Seen, Standing, explain
 from semantica_daemon.model.state import SCHEDULED
 from semantica_daemon.store.standing import standing
+from semantica_daemon.wire.reason import Explanation
 
 
 class Explainer:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.event import ENDS, Event, Filter, Recorded
+from semantica_daemon.model.event import ENDS, Filter, Recorded
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Committed
+from semantica_daemon.wire.event import Event, Gap
 
 Key = tuple[str, str | None]
 
@@ -21,14 +22,6 @@ AT_HAND = 2000
 LARGEST_AT_HAND = 4_000_000  # of messages and payloads
 PAGE = 500
 LARGEST_PAGE = 1_000_000  # of messages and payloads, but at least one event
-
-
-class Gap(Struct, frozen=True, rename={"from_": "from"}):
-    """Sequence numbers that the asker will never see: lost to retention, or from another epoch."""
-
-    from_: int
-    to: int
-    epoch: str
 
 
 class Page(Struct, frozen=True):

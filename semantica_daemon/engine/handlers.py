@@ -15,9 +15,10 @@ from msgspec import Struct
 from semantica_daemon.engine.reporter import LONGEST_LINE, Reporter, storable
 from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
 from semantica_daemon.model.event import LEVELS
-from semantica_daemon.model.job import Ms
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.store.writes.report import Line, Progress
+from semantica_daemon.store.writes.report import Line
+from semantica_daemon.wire.run import Progress
+from semantica_daemon.wire.types import Ms
 
 GROUP = "semantica.handlers"
 

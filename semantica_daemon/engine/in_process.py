@@ -11,8 +11,9 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
-from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Class, Error, Outcome
+from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Outcome
 from semantica_daemon.store.writes.report import Line
+from semantica_daemon.wire.run import Error, ErrorClass
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACE = 16_000
@@ -89,7 +90,7 @@ def _described(error: BaseException) -> Error:
     return Error("E_HANDLER", _class_of(error), message, {"traceback": trace})
 
 
-def _class_of(error: BaseException) -> Class:
+def _class_of(error: BaseException) -> ErrorClass:
     """What the exception says of itself; whatever that does, it is a failed attempt like any other."""
     try:
         given = error.failure_class  # type: ignore[attr-defined]

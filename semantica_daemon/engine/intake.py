@@ -9,9 +9,10 @@ from semantica_daemon import environment
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
 from semantica_daemon.model.command import check_length, check_variables, command_line
-from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, JobSpec, check, redacted, spec_hash
+from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.admitted import Admitted
+from semantica_daemon.wire.job import JobSpec
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19

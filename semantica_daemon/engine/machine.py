@@ -14,9 +14,10 @@ from semantica_daemon.engine.passes import Wake
 from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Answer, Sources
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.machine import CurrentFacts, Facts, Kind, Needs
+from semantica_daemon.model.machine import CurrentFacts, Facts, Needs
 from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
+from semantica_daemon.wire.machine import ActivityAck, Kind, MachineView, SourceView
 
 LOOK_EVERY_MS = 5000  # while it is idle or on mains, and somebody would have to stop when it no longer is
 LOOK_AGAIN_MS = 30_000  # when nobody can tell
@@ -41,34 +42,6 @@ class Idle(Struct, frozen=True):
     idle_for_ms: int | None
     source: str | None
     detail: str
-
-
-class SourceView(Struct, frozen=True):
-    kind: Kind
-    source: str
-    answer: bool | None
-    idle_for_ms: int | None
-    detail: str
-
-
-class MachineView(Struct, frozen=True):
-    """The answer of machine.get."""
-
-    idle: bool | None
-    idle_for_ms: int | None
-    idle_ms: int
-    idle_source: str | None
-    charging: bool | None
-    power_source: str | None
-    sources: list[SourceView]
-    watching: list[Kind]
-
-
-class Activity(Struct, frozen=True):
-    """The answer of machine.activity."""
-
-    idle: bool
-    idle_ms: int
 
 
 class Signals(NamedTuple):
@@ -152,7 +125,7 @@ class Machine:
             return Power(OVERRIDE, charging, f'[machine] power = "{self.rules.power}"')
         return await self._sources.power()
 
-    async def activity(self, source: str) -> Activity:
+    async def activity(self, source: str) -> ActivityAck:
         """Somebody is typing there: whoever waits for idle waits on, at once."""
         self._editors.pop(source, None)
         self._editors[source] = self._clock.elapsed()
@@ -161,7 +134,7 @@ class Machine:
         known = self._current.facts
         if known.idle and self.rules.idle == "auto":
             await self._became(Facts(False, known.charging))
-        return Activity(self.rules.idle == "always", self.rules.idle_ms)
+        return ActivityAck(self.rules.idle == "always", self.rules.idle_ms)
 
     async def view(self) -> MachineView:
         """Every source is asked, also those behind the first that can tell."""

@@ -10,15 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from msgspec import Struct
 
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.outcome import Error
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
 from semantica_daemon.supervisor.log import MARK, SUFFIX
+from semantica_daemon.wire.job import LogChunk, LogsParams
 
 STREAMS = ("stdout", "stderr")
 LONGEST_CHARACTER = 4
@@ -30,39 +29,13 @@ _record = struct.Struct("<Q")
 Piece = tuple[str, int]
 
 
-class Asked(Struct, frozen=True):
-    job_id: str
-    run: int | None
-    run_id: str | None
-    offset: int
-    limit: int
-    timeout_ms: int
-
-
-class Chunk(Struct, frozen=True):
-    """`streams`: which stream each part of the chunk came from, in bytes. `state`, `exit_code` and `error` are the
-    job's, so that whoever follows a log needs to ask for nothing more when it ends."""
-
-    chunk: str
-    encoding: str
-    next_offset: int
-    eof: bool
-    streams: list[Piece]
-    truncated: bool
-    run: int | None
-    run_id: str | None
-    state: str
-    exit_code: int | None
-    error: Error | None
-
-
 class Output:
     def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int], None]) -> None:
         self._readers = readers
         self._feed = feed
         self._watch = watch
 
-    async def read(self, asked: Asked) -> Chunk:
+    async def read(self, asked: LogsParams) -> LogChunk:
         loop = asyncio.get_running_loop()
         until = loop.time() + asked.timeout_ms / 1000
         job_id, _ = await self._readers.ask(reads.state, asked.job_id)
@@ -83,7 +56,7 @@ class Output:
                         await wake.wait()
 
 
-def _read(run: LoggedRun, asked: Asked) -> tuple[Chunk, int]:
+def _read(run: LoggedRun, asked: LogsParams) -> tuple[LogChunk, int]:
     """In a thread: the chunk and the size it was cut from. A run that has written nothing has no file."""
     whole_job = asked.run is None and asked.run_id is None
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
@@ -93,7 +66,7 @@ def _read(run: LoggedRun, asked: Asked) -> tuple[Chunk, int]:
         if run.log_path is not None:
             data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_CHARACTER))
     text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
-    chunk = Chunk(
+    chunk = LogChunk(
         text, encoding, asked.offset + used, ended and asked.offset + used >= size, _first(streams, used), cut,
         run.attempt, run.run_id, run.state, run.exit_code, run.error,
     )  # fmt: skip

@@ -12,7 +12,8 @@ import msgspec
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.store.database import Command
 from semantica_daemon.store.transition import Running
-from semantica_daemon.store.writes.report import Line, Progress, Report, report
+from semantica_daemon.store.writes.report import Line, Report, report
+from semantica_daemon.wire.run import Progress
 
 MOST_LINES = 1000
 FEW = 20  # lines that may be written on the loop

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Class
+from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT
+from semantica_daemon.wire.run import ErrorClass
 
 
 class Files(Struct, frozen=True):
@@ -29,7 +30,7 @@ class Result(Struct, frozen=True):
     """`text` is JSON in one line; `complaint` says why there is none though there is a file."""
 
     text: str | None = None
-    failure_class: Class | None = None
+    failure_class: ErrorClass | None = None
     complaint: str = ""
 
 
@@ -65,7 +66,7 @@ def _bytes(path: str) -> bytes:
         os.close(handle)
 
 
-def _class_of(value: Any) -> Class | None:
+def _class_of(value: Any) -> ErrorClass | None:
     """A run that fails may say of which kind that is: {"failure_class": "permanent"}."""
     given = value.get("failure_class") if isinstance(value, dict) else None
     return CLASSES.get(given) if isinstance(given, str) else None

@@ -19,12 +19,13 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.results import Files, Result
 from semantica_daemon.engine.supervisors import Supervisor, Told
 from semantica_daemon.model.command import CommandLine
-from semantica_daemon.model.outcome import ESCAPED, Class, Error, Outcome
+from semantica_daemon.model.outcome import ESCAPED, Outcome
 from semantica_daemon.store.database import Command
 from semantica_daemon.store.writes.begin import Begun, begin
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.supervisor import processes
 from semantica_daemon.supervisor.processes import Identity
+from semantica_daemon.wire.run import Error, ErrorClass
 
 START_WITHIN_MS = 30_000
 ASK_AGAIN_MS = 1000
@@ -231,7 +232,7 @@ def _outcome(told: Told, found: Result) -> Outcome:
     code = told.get("code")
     if code == 0:
         return Outcome(result=found.text, exit_code=0)
-    class_: Class = found.failure_class or "transient"
+    class_: ErrorClass = found.failure_class or "transient"
     if code is not None:
         return Outcome(found.text, Error("E_EXIT", class_, f"it exited with code {code}"), code)
     number, name = told["signal"], str(told["signal"])

@@ -2,24 +2,18 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
 
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
-from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
+from semantica_daemon.store.writes.cancel import MOST, Cancel, cancel
 from semantica_daemon.store.writes.emit import Emit, Latched, emit
-
-Wait = Annotated[int, Meta(ge=0, le=86_400_000)]
-
-
-class Emitted(Struct, frozen=True):
-    matched: list[str]
+from semantica_daemon.wire.event import EmitResult
+from semantica_daemon.wire.job import CancelResult
 
 
 class Waiting:
@@ -44,9 +38,9 @@ class Waiting:
                     async with asyncio.timeout(left):
                         await wake.wait()
 
-    async def cancel(self, request: Cancel, wait_ms: int) -> Cancelled:
+    async def cancel(self, request: Cancel, wait_ms: int) -> CancelResult:
         """A selection is worked off in parts, so that a long queue never holds the writer."""
-        result: Cancelled = await asyncio.shield(self._commands.run(cancel, request, must_commit=False))
+        result: CancelResult = await asyncio.shield(self._commands.run(cancel, request, must_commit=False))
         part = result
         while request.field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
             part = await self._commands.run(cancel, request, must_commit=False)
@@ -56,22 +50,22 @@ class Waiting:
             return await self._until_gone(result, wait_ms)
         return result
 
-    async def emit(self, said: Emit) -> Emitted:
+    async def emit(self, said: Emit) -> EmitResult:
         """In parts, as a cancel: however many wait for it, nobody else waits long for the writer. Once begun it is
         finished, also when nobody waits for the answer any more."""
         return await asyncio.shield(asyncio.ensure_future(self._emit_all(said)))
 
-    async def _emit_all(self, said: Emit) -> Emitted:
+    async def _emit_all(self, said: Emit) -> EmitResult:
         matched: list[str] = []
         part: Latched = await self._commands.run(emit, said, must_commit=False)
         matched += part.matched
         while part.more:
             part = await self._commands.run(emit, msgspec.structs.replace(said, newest=part.newest), must_commit=False)
             matched += part.matched
-        return Emitted(list(dict.fromkeys(matched)))
+        return EmitResult(list(dict.fromkeys(matched)))
 
-    async def _until_gone(self, result: Cancelled, wait_ms: int) -> Cancelled:
+    async def _until_gone(self, result: CancelResult, wait_ms: int) -> CancelResult:
         waited = await asyncio.gather(*(self.until_ended(job_id, wait_ms) for job_id in result.cancelling))
         gone = [job_id for job_id, ended in waited if ended]
         still = [job_id for job_id, ended in waited if not ended]
-        return Cancelled(result.cancelled + gone, still, result.unchanged)
+        return CancelResult(result.cancelled + gone, still, result.unchanged)

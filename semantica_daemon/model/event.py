@@ -1,6 +1,8 @@
 """An event of the stream: what happened to a job, as stored, replayed and sent."""
 
-from msgspec import Raw, Struct
+from msgspec import Struct
+
+from semantica_daemon.wire.event import Event
 
 LEVELS = ("debug", "info", "warn", "error")
 
@@ -20,19 +22,6 @@ LOG = "job.log"
 UNRESPONSIVE = "job.unresponsive"
 
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
-
-
-class Event(Struct, frozen=True, gc=False):
-    """As on the wire."""
-
-    sequence: int
-    job_sequence: int | None
-    job_id: str | None
-    timestamp_at: int
-    event_type: str
-    level: str
-    message: str
-    payload: Raw
 
 
 class Recorded(Struct, frozen=True, gc=False):

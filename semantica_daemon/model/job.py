@@ -2,112 +2,15 @@
 
 import hashlib
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
 
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.wire.job import IMMEDIATE, JobSpec, Schedule
 
 MAX_PAYLOAD_BYTES = 10_000_000
-FAR_FUTURE = 10**15
-
-Ms = Annotated[int, Meta(ge=0, le=FAR_FUTURE)]
-At = Annotated[int, Meta(ge=0, le=FAR_FUTURE)]
-Count = Annotated[int, Meta(ge=0, le=1_000_000)]
-Generation = Annotated[int, Meta(ge=0, le=2**62)]
-Priority = Annotated[int, Meta(ge=-100, le=100)]
-Queue = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.-]+\Z")]
-JobType = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"\A[^\x00]*\Z")]
-Subject = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\A[^\x00]*\Z")]
-Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\A[^\x00]*\Z")]
-Value = Annotated[str, Meta(max_length=1024, pattern=r"\A[^\x00]*\Z")]
-JobId = Annotated[str, Meta(min_length=4, max_length=36, pattern=r"\A[0-9a-fA-F-]+\Z")]
-Mode = Literal["SUBPROCESS", "IN_PROCESS", "EXTERNAL"]
-
-
-class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    type: Literal["IMMEDIATE", "AT", "AFTER", "CONDITION"] = "IMMEDIATE"
-    scheduled_at: At | None = None
-    delay_ms: Ms | None = None
-    wait_for_idle: bool = False
-    require_charging: bool = False
-    wait_for_event: Label | None = None
-    conditions: Annotated[dict[Label, Value], Meta(max_length=100)] | None = None
-
-    @property
-    def has_conditions(self) -> bool:
-        return self.wait_for_idle or self.require_charging or self.wait_for_event is not None or bool(self.conditions)
-
-
-IMMEDIATE = Schedule()
-
-
-class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    job_type: JobType
-    payload: dict[str, Any] = {}
-    queue: Queue = "default"
-    subject_key: Subject | None = None
-    generation: Generation | None = None
-    supersede: Literal["lane", "subject", "none"] = "lane"
-    on_running: Literal["finish", "cancel"] | None = None
-    max_interrupts: Count = 3
-    debounce_ms: Ms | None = None
-    max_wait_ms: Ms | None = None
-    priority: Priority = 0
-    execution_mode: Mode | None = None
-    env_vars: dict[str, str] | None = None
-    schedule: Schedule = IMMEDIATE
-    stop_when_lost: bool = False
-    max_attempts: Count = 0
-    backoff_factor: Annotated[float, Meta(ge=1, le=100)] = 2.0
-    backoff_base_ms: Ms = 1000
-    timeout_ms: Annotated[int, Meta(ge=1, le=FAR_FUTURE)] | None = None
-    deadline: At | None = None
-    ttl_ms: Ms | None = None
-    grace_ms: Ms | None = None
-    on_interrupt: Literal["fail", "requeue"] = "fail"
-    leftovers: Literal["end", "keep"] = "end"
-    workspace: bool | None = None
-    inputs: list[str] | None = None
-    parent_job_id: str | None = None
-    parents: list[str] | None = None
-    chain_group_id: Label | None = None
-    concurrency_key: Label | None = None
-    user_tag: Label | None = None
-    trace_id: Label | None = None
-    traceparent: Annotated[str, Meta(pattern=r"\A[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
-    idempotency_key: Label | None = None
-    idempotency_ttl_ms: Ms = 86_400_000
-    template_id: Label | None = None
-    durable: bool = False
-
-    @property
-    def trace(self) -> str | None:
-        """An explicit trace id, else the one inside the traceparent."""
-        return self.trace_id or (self.traceparent.split("-")[1] if self.traceparent else None)
-
-
-class Ack(Struct, frozen=True, gc=False):
-    job_id: str
-    queue: str
-    state: str
-    generation: int | None
-    superseded: tuple[str, ...] = ()
-    existing: bool = False
-    warnings: tuple[str, ...] = ()
-
-
-class Forecast(Struct, frozen=True):
-    """The answer of job.plan. `starts_when` is a sentence; `existing` the id of the job that would be returned."""
-
-    would_supersede: tuple[str, ...]
-    would_interrupt: tuple[str, ...]
-    existing: str | None
-    state: str
-    starts_when: str
-    warnings: tuple[str, ...] = ()
 
 
 LATER = ("workspace", "inputs", "parent_job_id", "parents", "concurrency_key")

@@ -1,10 +1,9 @@
 """What is known of the machine, as far as jobs wait for it; `engine/machine` finds it out."""
 
-from typing import Literal
-
 from msgspec import Struct
 
-Kind = Literal["idle", "power"]
+from semantica_daemon.wire.machine import Kind
+
 Need = tuple[int, int]  # (wait_for_idle, require_charging), as the columns say it
 
 

@@ -1,20 +1,14 @@
 """How a run ended, as a value; `model/retry` says what that means for its job."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-Class = Literal["transient", "permanent", "infra"]
-CLASSES: dict[str, Class] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
+from semantica_daemon.wire.run import Error, ErrorClass
+
+CLASSES: dict[str, ErrorClass] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
 LARGEST_RESULT = 10_000_000  # bytes of JSON
 Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "lost"]
-
-
-class Error(Struct, frozen=True, rename={"class_": "class"}):
-    code: str
-    class_: Class
-    message: str
-    details: Any = None
 
 
 class Outcome(Struct, frozen=True):

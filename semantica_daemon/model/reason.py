@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from semantica_daemon.model import state
-from semantica_daemon.model.view import Condition
 from semantica_daemon.model.words import length
+from semantica_daemon.wire.job_view import Condition
+from semantica_daemon.wire.reason import Explanation, Reason
 
 
 class UnderWay(Struct, frozen=True):
@@ -63,36 +64,6 @@ class Seen(Struct, frozen=True):
     idle_detail: str = ""
     charging: bool | None = None
     power_detail: str = ""
-
-
-class Reason(Struct, frozen=True, omit_defaults=True):
-    """`kind` is for programs, `message` for people; the rest is what the message speaks of."""
-
-    kind: str
-    message: str
-    at: int | None = None
-    job_id: str | None = None
-    queue: str | None = None
-    key: str | None = None
-    value: str | None = None
-    ahead: int | None = None
-    running: int | None = None
-    slots: int | None = None
-    idle_for_ms: int | None = None
-    idle_ms: int | None = None
-    attempt: int | None = None
-    max_attempts: int | None = None
-    code: str | None = None
-
-
-class Explanation(Struct, frozen=True):
-    job_id: str
-    state: str
-    summary: str
-    reasons: list[Reason]
-    queue_position: int | None
-    estimated_start_at: int | None
-    claim_attempts: int
 
 
 def explain(job: Standing, seen: Seen, now: int, clock_time: Callable[[int], str]) -> Explanation:

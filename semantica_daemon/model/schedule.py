@@ -5,7 +5,6 @@
 
 from collections.abc import Iterator
 from itertools import islice, takewhile
-from typing import Literal
 
 from msgspec import Struct
 
@@ -16,9 +15,6 @@ ON_TIME_MS = 30_000
 MOST_AT_ONCE = 1000
 MOST_COUNTED = 500
 TWO_DAYS_MS = 2 * 86_400_000
-
-Misfire = Literal["run_once", "skip", "run_all"]
-Overlap = Literal["queue", "skip", "supersede"]
 
 
 class Firing(Struct, frozen=True):

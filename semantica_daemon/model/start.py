@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from semantica_daemon.model import state
-from semantica_daemon.model.job import IMMEDIATE, JobSpec
+from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 
 
 class Start(Struct, frozen=True, gc=False):

@@ -16,29 +16,56 @@ from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.lifecycle import Lifecycle
-from semantica_daemon.engine.machine import Activity, Machine, MachineView
-from semantica_daemon.engine.output import Asked, Chunk, Output
+from semantica_daemon.engine.machine import Machine
+from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.engine.waiting import Emitted, Waiting
+from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping, TooManySubscriptions
-from semantica_daemon.model.event import Event, Filter
+from semantica_daemon.model.event import Filter
 from semantica_daemon.model.queue import Limits, QueueRules
-from semantica_daemon.model.reason import Explanation
 from semantica_daemon.model.schedule import upcoming
 from semantica_daemon.model.state import TERMINAL
-from semantica_daemon.model.view import JobWithRuns, QueueView
-from semantica_daemon.rpc import params
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
 from semantica_daemon.rpc.session import Session
 from semantica_daemon.rpc.subscription import Heart, follow
 from semantica_daemon.store import catalogue, reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.transition import Running
-from semantica_daemon.store.writes import templates
-from semantica_daemon.store.writes.cancel import Cancel, Cancelled
+from semantica_daemon.store.writes.cancel import Cancel
 from semantica_daemon.store.writes.emit import Emit
+from semantica_daemon.wire.admin import Health, ShutdownAck, ShutdownParams, Stats
+from semantica_daemon.wire.event import (
+    EmitParams,
+    EmitResult,
+    Event,
+    EventListParams,
+    EventPage,
+    SubscribeParams,
+    Subscription,
+    UnsubscribeParams,
+    UnsubscribeResult,
+)
+from semantica_daemon.wire.job import (
+    CancelParams,
+    CancelResult,
+    JobPage,
+    JobParams,
+    ListParams,
+    LogChunk,
+    LogsParams,
+    WaitParams,
+    WaitResult,
+)
+from semantica_daemon.wire.job_view import JobWithRuns
+from semantica_daemon.wire.machine import ActivityAck, ActivityParams, MachineView
+from semantica_daemon.wire.protocol import AnyParams, InitializeResult
+from semantica_daemon.wire.queue import QueueList, QueueView
+from semantica_daemon.wire.reason import Explanation
+from semantica_daemon.wire.schedule import GetScheduleParams, ScheduleList, ScheduleView
+from semantica_daemon.wire.template import TemplateList, TemplateParams, TemplateView
+from semantica_daemon.wire.types import Params
 
 MAX_IN_FLIGHT = 1000
 MAX_BATCH = 1000
@@ -71,11 +98,11 @@ class Rooms(Struct):
     connections: set[Any]
 
 
-async def get(rooms: Rooms, _: Session, asked: params.OneJob) -> JobWithRuns:
+async def get(rooms: Rooms, _: Session, asked: JobParams) -> JobWithRuns:
     return await rooms.readers.ask(reads.job, asked.job_id)
 
 
-async def list_jobs(rooms: Rooms, _: Session, asked: params.ListParams) -> params.JobList:
+async def list_jobs(rooms: Rooms, _: Session, asked: ListParams) -> JobPage:
     names = (
         "state", "queue", "job_type", "user_tag", "chain_group_id",
         "subject_key", "subject_prefix", "created_after", "created_before",
@@ -83,28 +110,28 @@ async def list_jobs(rooms: Rooms, _: Session, asked: params.ListParams) -> param
     filters = {name: getattr(asked, name) for name in names if getattr(asked, name) not in (None, [])}
     listing = reads.Listing(filters, asked.sort == "newest", asked.limit, _cursor(asked.cursor))
     items, cursor = await rooms.readers.ask(reads.jobs, listing)
-    return params.JobList(items, None if cursor is None else str(cursor))
+    return JobPage(items, None if cursor is None else str(cursor))
 
 
-async def wait(rooms: Rooms, session: Session, asked: params.WaitParams) -> params.Waited:
+async def wait(rooms: Rooms, session: Session, asked: WaitParams) -> WaitResult:
     job_id, ended = await rooms.waiting.until_ended(asked.job_id, asked.timeout_ms)
     await session.turn()
     job = await rooms.readers.ask(reads.job, job_id)
-    return params.Waited(ended or job.state in TERMINAL, job)
+    return WaitResult(ended or job.state in TERMINAL, job)
 
 
-async def logs(rooms: Rooms, session: Session, asked: params.LogsParams) -> Chunk:
-    chunk = await rooms.output.read(Asked(**msgspec.structs.asdict(asked)))
+async def logs(rooms: Rooms, session: Session, asked: LogsParams) -> LogChunk:
+    chunk = await rooms.output.read(asked)
     await session.turn()
     return chunk
 
 
-async def cancel(rooms: Rooms, _: Session, asked: params.CancelParams) -> Cancelled:
+async def cancel(rooms: Rooms, _: Session, asked: CancelParams) -> CancelResult:
     _go_on(rooms)
     return await rooms.waiting.cancel(selection(asked), asked.wait_ms)
 
 
-def selection(asked: params.CancelParams) -> Cancel:
+def selection(asked: CancelParams) -> Cancel:
     names = ("job_id", "job_ids", "user_tag", "chain_group_id", "subject_key", "queue")
     given = {name: value for name in names if (value := getattr(asked, name)) is not None}
     if len(given) != 1:
@@ -117,7 +144,7 @@ def selection(asked: params.CancelParams) -> Cancel:
     return Cancel(field=field, value=value, reason=asked.reason)
 
 
-async def subscribe(rooms: Rooms, session: Session, asked: params.SubscribeParams) -> params.Subscribed:
+async def subscribe(rooms: Rooms, session: Session, asked: SubscribeParams) -> Subscription:
     if session.following >= MAX_SUBSCRIPTIONS:
         raise TooManySubscriptions(f"this connection has {MAX_SUBSCRIPTIONS} subscriptions", "event.unsubscribe some")
     start = await rooms.feed.start(asked.since, asked.epoch)
@@ -129,50 +156,50 @@ async def subscribe(rooms: Rooms, session: Session, asked: params.SubscribeParam
     heart = Heart(rooms.explainer, rooms.clock) if wanted.job_id else None
     task = asyncio.get_running_loop().create_task(follow(session, rooms.feed, subscription_id, wanted, start, heart))
     session.follow(subscription_id, task)
-    return params.Subscribed(subscription_id, start[0], rooms.feed.epoch)
+    return Subscription(subscription_id, start[0], rooms.feed.epoch)
 
 
-async def unsubscribe(rooms: Rooms, session: Session, asked: params.UnsubscribeParams) -> params.Unsubscribed:
-    return params.Unsubscribed(session.unfollow(asked.subscription_id))
+async def unsubscribe(rooms: Rooms, session: Session, asked: UnsubscribeParams) -> UnsubscribeResult:
+    return UnsubscribeResult(session.unfollow(asked.subscription_id))
 
 
-async def emit(rooms: Rooms, _: Session, asked: params.EmitParams) -> Emitted:
+async def emit(rooms: Rooms, _: Session, asked: EmitParams) -> EmitResult:
     _go_on(rooms)
     return await rooms.waiting.emit(Emit(asked.key, asked.value))
 
 
-async def explain(rooms: Rooms, _: Session, asked: params.OneJob) -> Explanation:
+async def explain(rooms: Rooms, _: Session, asked: JobParams) -> Explanation:
     return await rooms.explainer.explain(asked.job_id)
 
 
-async def machine(rooms: Rooms, _: Session, asked: params.Params) -> MachineView:
+async def machine(rooms: Rooms, _: Session, asked: Params) -> MachineView:
     return await rooms.machine.view()
 
 
-async def activity(rooms: Rooms, _: Session, asked: params.ActivityParams) -> Activity:
+async def activity(rooms: Rooms, _: Session, asked: ActivityParams) -> ActivityAck:
     return await rooms.machine.activity(asked.source)
 
 
-async def get_template(rooms: Rooms, _: Session, asked: templates.WhichTemplate) -> catalogue.TemplateView:
+async def get_template(rooms: Rooms, _: Session, asked: TemplateParams) -> TemplateView:
     return await rooms.readers.ask(catalogue.template, asked.template_id)
 
 
-async def list_templates(rooms: Rooms, _: Session, asked: params.Params) -> params.TemplateList:
-    return params.TemplateList(await rooms.readers.ask(catalogue.templates))
+async def list_templates(rooms: Rooms, _: Session, asked: Params) -> TemplateList:
+    return TemplateList(await rooms.readers.ask(catalogue.templates))
 
 
-async def get_schedule(rooms: Rooms, _: Session, asked: params.ScheduleParams) -> catalogue.ScheduleView:
+async def get_schedule(rooms: Rooms, _: Session, asked: GetScheduleParams) -> ScheduleView:
     """Its next times are found out in a thread: of a rare one that takes a while."""
     found = await rooms.readers.ask(catalogue.schedule, asked.schedule_id)
     when = (found.cron_expression, found.timezone, found.next_trigger_at, asked.upcoming)
     return msgspec.structs.replace(found, upcoming=await asyncio.to_thread(upcoming, *when))
 
 
-async def list_schedules(rooms: Rooms, _: Session, asked: params.Params) -> params.ScheduleList:
-    return params.ScheduleList(await rooms.readers.ask(catalogue.schedules))
+async def list_schedules(rooms: Rooms, _: Session, asked: Params) -> ScheduleList:
+    return ScheduleList(await rooms.readers.ask(catalogue.schedules))
 
 
-async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -> params.EventList:
+async def list_events(rooms: Rooms, _: Session, asked: EventListParams) -> EventPage:
     cursor, gap = await rooms.feed.start(asked.since, asked.epoch)
     wanted = Filter(job_id=await _whole_id(rooms, asked.job_id), event_types=tuple(asked.event_types or ()))
     found: list[Event] = []
@@ -182,10 +209,10 @@ async def list_events(rooms: Rooms, _: Session, asked: params.EventListParams) -
         gap, moved, cursor = gap or page.gap, page.cursor > cursor, page.cursor
         if not moved or page.gap or len(found) == asked.limit:
             break
-    return params.EventList(found, cursor, rooms.feed.epoch, gap)
+    return EventPage(found, cursor, rooms.feed.epoch, gap)
 
 
-async def list_queues(rooms: Rooms, _: Session, asked: params.Params) -> params.QueueList:
+async def list_queues(rooms: Rooms, _: Session, asked: Params) -> QueueList:
     counts = {stats.queue: stats for stats in await rooms.readers.ask(reads.stats)}
     rows = {row[0]: row for row in await rooms.readers.ask(reads.queue_rows)}
     paused = rows.pop(EVERY_QUEUE, None)
@@ -203,10 +230,10 @@ async def list_queues(rooms: Rooms, _: Session, asked: params.Params) -> params.
                 queue, *numbers, rules.slots or 0, stopped, resume_at, rules.max_queued or 0, str(rules.on_running)
             )
         )
-    return params.QueueList(queues)
+    return QueueList(queues)
 
 
-async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Health:
+async def health(rooms: Rooms, _: Session, asked: Params) -> Health:
     writer = rooms.writer
     parts: dict[str, Any] = {part.name: part.last for part in rooms.passes}
     parts["writer"] = {
@@ -218,10 +245,10 @@ async def health(rooms: Rooms, _: Session, asked: params.Params) -> params.Healt
     parts["server"] = {"connections": len(rooms.connections)}
     status: Any = "degraded" if rooms.lifecycle.status == "ready" and writer.trouble else rooms.lifecycle.status
     uptime = int((rooms.clock.monotonic() - rooms.started) * 1000)
-    return params.Health(status, VERSION, PROTOCOL, uptime, parts)
+    return Health(status, VERSION, PROTOCOL, uptime, parts)
 
 
-async def stats(rooms: Rooms, _: Session, asked: params.Params) -> params.Stats:
+async def stats(rooms: Rooms, _: Session, asked: Params) -> Stats:
     wal = rooms.database.with_name(rooms.database.name + "-wal")
     system = {
         "db_bytes": _size(rooms.database),
@@ -234,37 +261,37 @@ async def stats(rooms: Rooms, _: Session, asked: params.Params) -> params.Stats:
         "sequence": rooms.feed.newest,
         "pid": os.getpid(),
     }
-    return params.Stats(await rooms.readers.ask(reads.stats), system)
+    return Stats(await rooms.readers.ask(reads.stats), system)
 
 
-async def config(rooms: Rooms, _: Session, asked: params.Params) -> dict[str, Any]:
+async def config(rooms: Rooms, _: Session, asked: Params) -> dict[str, Any]:
     return rooms.config
 
 
-async def shutdown(rooms: Rooms, _: Session, asked: params.ShutdownParams) -> params.ShuttingDown:
+async def shutdown(rooms: Rooms, _: Session, asked: ShutdownParams) -> ShutdownAck:
     rooms.lifecycle.request_stop(asked.reason)
-    return params.ShuttingDown(True)
+    return ShutdownAck(True)
 
 
-async def initialize(rooms: Rooms, _: Session, asked: params.AnyParams) -> params.Hello:
+async def initialize(rooms: Rooms, _: Session, asked: AnyParams) -> InitializeResult:
     limits = {
         "message_bytes": MAX_MESSAGE, "header_bytes": MAX_HEADER, "batch": MAX_BATCH,
         "in_flight": MAX_IN_FLIGHT, "connections": MAX_CONNECTIONS,
     }  # fmt: skip
     info = {"name": "semanticad", "version": VERSION}
-    return params.Hello({}, info, VERSION, PROTOCOL, rooms.feed.epoch, limits)
+    return InitializeResult({}, info, VERSION, PROTOCOL, rooms.feed.epoch, limits)
 
 
-async def nothing(rooms: Rooms, _: Session, asked: params.AnyParams) -> None:
+async def nothing(rooms: Rooms, _: Session, asked: AnyParams) -> None:
     return None
 
 
-async def leave(rooms: Rooms, session: Session, asked: params.AnyParams) -> None:
+async def leave(rooms: Rooms, session: Session, asked: AnyParams) -> None:
     """Ends this connection, never the daemon."""
     session.close()
 
 
-async def cancel_request(rooms: Rooms, session: Session, asked: params.AnyParams) -> None:
+async def cancel_request(rooms: Rooms, session: Session, asked: AnyParams) -> None:
     session.cancel_request(asked.id)
 
 

@@ -195,7 +195,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         self._in_flight += 1
         try:
             method = find(request.method)
-            params = protocol.arguments(request, method.decoder, method.params.__struct_fields__)
+            params = protocol.arguments(request, method.decoder, method.wire.params.__struct_fields__)
             self._call(method, request, params, batch)
         except Exception as error:
             self._done(request, error, batch)
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol, Session):
         """The catch-all around a request."""
         try:
             assert not isinstance(method.call, Write)
-            if method.waits:
+            if method.wire.waits:
                 self._long_calls += 1
             else:
                 await self.turn()
@@ -238,7 +238,7 @@ class Connection(asyncio.BufferedProtocol, Session):
             result = RequestCancelled("cancelled by the client", "the job itself goes on; job.cancel ends it")
         except Exception as error:
             result = error
-        if method.waits:
+        if method.wire.waits:
             self._long_calls -= 1
         self._done(request, result, batch)
 

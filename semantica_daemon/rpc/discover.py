@@ -1,27 +1,17 @@
 """The OpenRPC document, made from the table."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from semantica_daemon import VERSION
+from semantica_daemon.wire.methods import Method
 
 REF = "#/components/schemas/{name}"
 
 
-class Row(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def params(self) -> Any: ...
-    @property
-    def result(self) -> Any: ...
-    @property
-    def summary(self) -> str: ...
-
-
-def openrpc(table: Sequence[Row]) -> dict[str, Any]:
+def openrpc(table: Sequence[Method]) -> dict[str, Any]:
     types = [kind for row in table for kind in (row.params, row.result)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     pairs = list(zip(schemas[::2], schemas[1::2], strict=True))
@@ -33,7 +23,7 @@ def openrpc(table: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _method(row: Row, takes: Any, answers: Any, components: dict[str, Any]) -> dict[str, Any]:
+def _method(row: Method, takes: Any, answers: Any, components: dict[str, Any]) -> dict[str, Any]:
     fields = components[takes["$ref"].rsplit("/", 1)[1]] if "$ref" in takes else takes
     required = fields.get("required", [])
     return {

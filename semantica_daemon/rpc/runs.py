@@ -6,26 +6,26 @@ from semantica_daemon.errors import InvalidParams, RunOver
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.outcome import LARGEST_RESULT
 from semantica_daemon.rpc.answers import Rooms
-from semantica_daemon.rpc.params import RunLog, RunParams, RunProgress, RunResult
 from semantica_daemon.store.transition import Running
-from semantica_daemon.store.writes.report import Line, Progress, Report, Result
+from semantica_daemon.store.writes.report import Line, Report, Result
+from semantica_daemon.wire.run import LogLineParams, Progress, ProgressParams, ResultParams, RunParams
 
 LARGEST_PAYLOAD = 65_536
 
 
-def progress(rooms: Rooms, said: RunProgress) -> Report:
+def progress(rooms: Rooms, said: ProgressParams) -> Report:
     run = _run(rooms, said)
     return Report(run, progress=Progress(**{name: getattr(said, name) for name in Progress.__struct_fields__}))
 
 
-def line(rooms: Rooms, said: RunLog) -> Report:
+def line(rooms: Rooms, said: LogLineParams) -> Report:
     run = _run(rooms, said)
     if said.payload is not None:
         _checked(msgspec.json.encode(said.payload), LARGEST_PAYLOAD, "$.payload")
     return Report(run, (Line(said.message, said.level, said.payload),))
 
 
-def result(rooms: Rooms, said: RunResult) -> Result:
+def result(rooms: Rooms, said: ResultParams) -> Result:
     run = _run(rooms, said)
     return Result(run, _checked(msgspec.json.encode(said.result), LARGEST_RESULT, "$.result"))
 

@@ -10,11 +10,12 @@ import msgspec
 
 from semantica_daemon.clock import Clock
 from semantica_daemon.engine.explain import Explainer
-from semantica_daemon.engine.feed import Feed, Gap, key_of
+from semantica_daemon.engine.feed import Feed, key_of
 from semantica_daemon.errors import JobNotFound
 from semantica_daemon.model.event import Filter
 from semantica_daemon.model.state import QUEUED, SCHEDULED
 from semantica_daemon.rpc.session import Session
+from semantica_daemon.wire.event import Gap
 
 BEAT_MS = 10_000
 

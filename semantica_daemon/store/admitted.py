@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from semantica_daemon.model.job import JobSpec
+from semantica_daemon.wire.job import JobSpec
 
 
 class Origin(Struct, frozen=True, gc=False):

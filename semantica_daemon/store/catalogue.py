@@ -4,9 +4,11 @@ from typing import Any
 
 import msgspec
 from aiosqlite import Connection
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
+from semantica_daemon.wire.schedule import ScheduleView
+from semantica_daemon.wire.template import TemplateView
 
 TEMPLATES = """
 SELECT template_id, name, spec, created_at, updated_at, (
@@ -25,34 +27,6 @@ JOIN templates ON templates.template_id = schedules.template_id
 WHERE :key IS NULL OR schedule_id = :key OR schedules.name = :key
 ORDER BY schedule_id = :key DESC, schedules.name
 """
-
-
-class TemplateView(Struct, frozen=True):
-    template_id: str
-    name: str
-    spec: Raw
-    created_at: int
-    updated_at: int
-    schedules: list[str]
-
-
-class ScheduleView(Struct, frozen=True):
-    schedule_id: str
-    name: str
-    template_id: str
-    template_name: str
-    cron_expression: str
-    timezone: str
-    enabled: bool
-    param_overrides: Raw
-    misfire: str
-    overlap: str
-    last_triggered_at: int | None
-    next_trigger_at: int | None
-    last_job_id: str | None
-    created_at: int
-    updated_at: int
-    upcoming: list[int]
 
 
 async def templates(db: Connection, key: str | None = None) -> list[TemplateView]:

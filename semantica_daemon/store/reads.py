@@ -10,10 +10,11 @@ from aiosqlite import Connection
 
 from semantica_daemon.errors import RunNotFound
 from semantica_daemon.model.event import Filter, Recorded
-from semantica_daemon.model.outcome import Error
 from semantica_daemon.model.state import STATES
-from semantica_daemon.model.view import JobView, JobWithRuns, QueueStats
 from semantica_daemon.store import find, rows
+from semantica_daemon.wire.admin import QueueStats
+from semantica_daemon.wire.job_view import JobView, JobWithRuns
+from semantica_daemon.wire.run import Error
 
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
 GET = f"""

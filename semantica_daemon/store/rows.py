@@ -5,9 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from semantica_daemon.model.event import Event, Recorded
-from semantica_daemon.model.outcome import Error
-from semantica_daemon.model.view import NULL, Condition, JobView, JobWithRuns, Progress, QueueStats, RunView
+from semantica_daemon.model.event import Recorded
+from semantica_daemon.wire.admin import QueueStats
+from semantica_daemon.wire.event import Event
+from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns
+from semantica_daemon.wire.run import Error, Progress, RunView
+from semantica_daemon.wire.types import NULL
 
 SHORT = 4096
 _SAME = (

@@ -6,10 +6,10 @@ from aiosqlite import Connection
 
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.reason import Standing, UnderWay
-from semantica_daemon.model.view import Condition
 from semantica_daemon.store import find
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.reads import QUEUES
+from semantica_daemon.wire.job_view import Condition
 
 COLUMNS = (
     "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from semantica_daemon.model.event import Event, Recorded
+from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
 from semantica_daemon.store.ids import Ids
+from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from semantica_daemon.model.event import ENDS, Event, Filter, Recorded
+from semantica_daemon.model.event import ENDS, Filter, Recorded
 from semantica_daemon.model.state import TERMINAL
+from semantica_daemon.wire.event import Event
 
 
 def recorded(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.errors import InvalidParams, NotSupported
-from semantica_daemon.model.job import JobSpec, Schedule, check, spec_hash
+from semantica_daemon.model.job import check, spec_hash
+from semantica_daemon.wire.job import JobSpec, Schedule
 
 
 def spec(**fields: Any) -> JobSpec:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.machine import Facts, Kind, Needs
+from semantica_daemon.model.machine import Facts, Needs
+from semantica_daemon.wire.machine import Kind
 
 EITHER = list(product((False, True), repeat=2))
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.reason import Explanation, Reason, Seen, Standing, UnderWay, explain
-from semantica_daemon.model.view import Condition
+from semantica_daemon.model.reason import Seen, Standing, UnderWay, explain
+from semantica_daemon.wire.job_view import Condition
+from semantica_daemon.wire.reason import Explanation, Reason
 
 NOW = 1_000_000
 JOB = "11111111-0000-4000-8000-000000000000"

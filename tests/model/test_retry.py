@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from semantica_daemon.model import state
-from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Error, Outcome, timed_out
+from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
 from semantica_daemon.model.retry import MAX_BACKOFF_MS, Standing, Verdict, backoff_ms, decide
+from semantica_daemon.wire.run import Error
 
 GOOD = Outcome(result="{}")
 TRANSIENT = Outcome(error=Error("E_HANDLER", "transient", "no"))

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.job import JobSpec, check
+from semantica_daemon.model.job import check
 from semantica_daemon.model.start import Start, quiet_at, start, starts_when
+from semantica_daemon.wire.job import JobSpec
 
 NOW = 1_000_000
 PAST = "scheduled_at is in the past: "

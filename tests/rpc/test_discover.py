@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.job import LATER as LATER_FIELDS
-from semantica_daemon.model.job import JobSpec
-from semantica_daemon.rpc.methods import LATER, TABLE
+from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.methods import LATER, METHODS
 from tests.harness import Harness, Process, RpcError
 from tests.rpc.wire import nobody_notices
 
@@ -42,7 +42,7 @@ async def refused(harness: Harness, method: str, /, **params: Any) -> RpcError:
 
 
 def test_every_method_the_protocol_names_is_there_or_comes_later() -> None:
-    here = {method.name for method in TABLE}
+    here = {method.name for method in METHODS}
     named = {f"{family}.{verb}" for family, verbs in IN_PROTOCOL.items() for verb in verbs.split()}
     assert named <= here | set(LATER_METHODS)
     assert not here & set(LATER_METHODS)
@@ -92,8 +92,8 @@ async def test_discover_is_openrpc_of_the_whole_table(real: Harness) -> None:
     document = await real.call("rpc.discover")
     assert document["openrpc"].startswith("1.")
     assert set(document["info"]) >= {"title", "version"}
-    assert len(document["methods"]) == len(TABLE)
-    for described, method in zip(document["methods"], TABLE, strict=True):
+    assert len(document["methods"]) == len(METHODS)
+    for described, method in zip(document["methods"], METHODS, strict=True):
         assert (described["name"], described["paramStructure"]) == (method.name, "by-name")
         assert described["summary"]
         assert described["result"]["name"]

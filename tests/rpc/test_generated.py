@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from semantica_daemon.rpc.methods import LATER, TABLE
+from semantica_daemon.wire.methods import LATER, METHODS
 from tests.harness import Harness
 from tests.rpc.wire import Wire, request
 
@@ -58,10 +58,10 @@ class Maker:
         if chance < 0.06:
             family = self.random.choice(list(LATER))
             return f"{family}.{self.random.choice(LATER[family].split())}"
-        return self.random.choice([method.name for method in TABLE if method.name not in ENDING])
+        return self.random.choice([method.name for method in METHODS if method.name not in ENDING])
 
     def _params(self, name: str) -> Any:
-        found = [method for method in TABLE if method.name == name]
+        found = [method for method in METHODS if method.name == name]
         if not found or self.random.random() < self.mischief:
             return self.random.choice(JUNK)
         return self._value(inspect.type_info(found[0].params))
@@ -250,7 +250,7 @@ async def at_most_one_answer(wire: Wire, body: bytes) -> None:
 async def test_one_request_of_everything_that_is_forbidden_is_stored_nowhere(real: Harness, home: Path) -> None:
     """Every field of a job, each given every kind of junk: nothing reaches the writer that the schema refuses."""
     wire = await Wire.open(real.paths.socket)
-    fields = [field.encode_name for field in msgspec.structs.fields(TABLE[0].params)]
+    fields = [field.encode_name for field in msgspec.structs.fields(METHODS[0].params)]
     bodies = [
         request(
             "job.plan", id=f"{field} {number}", **{"job_type": "semantica.noop", "subject_key": "s"} | {field: junk}

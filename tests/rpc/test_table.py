@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.rpc.methods import BY_NAME, TABLE
+from semantica_daemon.rpc.methods import BY_NAME
+from semantica_daemon.wire.methods import METHODS
 from tests.harness import Harness
 from tests.rpc.examples import ACK, EXAMPLES, LONG, UUID4, shows
 from tests.rpc.wire import Wire, request, rows, stored
@@ -26,15 +27,15 @@ OWN = {"stop_state", "event_count", "unmet", "is_delay", "postponed_since", "awa
 
 
 def test_every_method_of_the_table_has_an_example_and_every_example_a_method() -> None:
-    assert set(EXAMPLES) == {method.name for method in TABLE}
-    assert len(BY_NAME) == len(TABLE)
+    assert set(EXAMPLES) == {method.name for method in METHODS}
+    assert len(BY_NAME) == len(METHODS)
 
 
-@pytest.mark.parametrize("name", [method.name for method in TABLE])
+@pytest.mark.parametrize("name", [method.name for method in METHODS])
 async def test_a_method_answers_as_the_protocol_says(real: Harness, name: str) -> None:
     """The example checks values; here the answer is held against the type that rpc.discover promises."""
     answer = await EXAMPLES[name](real)
-    shaped = msgspec.json.decode(msgspec.json.encode(answer), type=BY_NAME[name].result)
+    shaped = msgspec.json.decode(msgspec.json.encode(answer), type=BY_NAME[name].wire.result)
     assert msgspec.json.decode(msgspec.json.encode(shaped)) == answer
 
 
@@ -298,7 +299,7 @@ async def shutdown_the_daemon(real: Harness) -> Any:
 @shows("rpc.discover")
 async def discover(real: Harness) -> Any:
     answer = await real.call("rpc.discover")
-    assert [method["name"] for method in answer["methods"]] == [method.name for method in TABLE]
+    assert [method["name"] for method in answer["methods"]] == [method.name for method in METHODS]
     return answer
 
 

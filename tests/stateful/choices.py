@@ -4,7 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from semantica_daemon.model.outcome import CRASHED, SHUT_DOWN, Error, Outcome
+from semantica_daemon.model.outcome import CRASHED, SHUT_DOWN, Outcome
+from semantica_daemon.wire.run import Error
 from tests.stateful.timetable import PERIODS
 from tests.store.steps import BAD, GOOD, HOPELESS
 

@@ -21,8 +21,11 @@ from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.store.writes.promote import Due, Promote, promote
-from semantica_daemon.store.writes.queues import Pause, Resume, pause, resume
+from semantica_daemon.store.writes.queues import pause, resume
 from semantica_daemon.store.writes.recover import recover
+from semantica_daemon.wire.queue import PauseParams, ResumeParams
+from semantica_daemon.wire.schedule import PutScheduleParams, ScheduleParams
+from semantica_daemon.wire.template import PutTemplateParams, TemplateParams
 from tests.builders import Store, admitted
 from tests.stateful import choices
 from tests.stateful.choices import names, outcomes, picks, spec_of, specs, template_of
@@ -203,14 +206,14 @@ class StoreMachine(OpenedStore):
     @precondition(lambda self: len(self.model.jobs) % 4 == 3 and not self.model.paused)
     @rule(queue=st.sampled_from(choices.PAUSABLE), after=st.none() | st.integers(1, 100))
     def pauses(self, queue: str | None, after: int | None) -> None:
-        with self.commit(pause, Pause(queue, after)):
+        with self.commit(pause, PauseParams(queue, after)):
             self.model.paused[queue or "*"] = None if after is None else self.time.elapsed + after
 
     @precondition(lambda self: self.model.paused)
     @rule(pick=picks)
     def resumes(self, pick: int) -> None:
         queue = list(self.model.paused)[pick % len(self.model.paused)]
-        with self.commit(resume, Resume(None if queue == "*" else queue)):
+        with self.commit(resume, ResumeParams(None if queue == "*" else queue)):
             del self.model.paused[queue]
 
     # Templates and schedules
@@ -218,36 +221,36 @@ class StoreMachine(OpenedStore):
     @rule(name=names, drawn=specs)
     def puts_a_template(self, name: str, drawn: dict[str, Any]) -> None:
         spec = template_of(drawn)
-        asked = msgspec.convert({"name": name, "spec": spec}, templates.PutTemplate)
+        asked = msgspec.convert({"name": name, "spec": spec}, PutTemplateParams)
         with self.commit(templates.put, asked) as told:
             self.timetable.put_template(name, spec, told)
 
     @rule(name=names)
     def deletes_a_template(self, name: str) -> None:
-        with self.commit(templates.delete, templates.WhichTemplate(name)) as told:
+        with self.commit(templates.delete, TemplateParams(name)) as told:
             self.timetable.delete_template(name, told)
 
     @rule(drawn=choices.schedules)
     def puts_a_schedule(self, drawn: dict[str, Any]) -> None:
-        asked = schedules.PutSchedule(**drawn)
+        asked = PutScheduleParams(**drawn)
         with self.commit(schedules.put, asked) as told:
             self.timetable.put(asked, told)
         self.open_accounts()
 
     @rule(name=names, on=st.booleans())
     def switches_a_schedule(self, name: str, on: bool) -> None:
-        with self.commit(schedules.enable if on else schedules.disable, schedules.WhichSchedule(name)) as told:
+        with self.commit(schedules.enable if on else schedules.disable, ScheduleParams(name)) as told:
             self.timetable.switch(name, on, told)
         self.open_accounts()
 
     @rule(name=names)
     def deletes_a_schedule(self, name: str) -> None:
-        with self.commit(schedules.delete, schedules.WhichSchedule(name)) as told:
+        with self.commit(schedules.delete, ScheduleParams(name)) as told:
             self.timetable.delete(name, told)
 
     @rule(name=names)
     def triggers_a_schedule(self, name: str) -> None:
-        asked = schedules.WhichSchedule(name)
+        asked = ScheduleParams(name)
         with self.commit(schedules.trigger, asked) as answer:
             self.timetable.trigger(name, answer, iter(self.told))
         self.unaccounted = []

@@ -10,9 +10,14 @@ from typing import Any
 
 from semantica_daemon.errors import InUse, Refusal, ScheduleNotFound, TemplateNotFound
 from semantica_daemon.model.schedule import MOST_AT_ONCE, ON_TIME_MS
-from semantica_daemon.store.writes.fire import Triggered
-from semantica_daemon.store.writes.schedules import PutSchedule, ScheduleDeleted, ScheduleKept, ScheduleSwitched
-from semantica_daemon.store.writes.templates import TemplateDeleted, TemplateKept
+from semantica_daemon.wire.schedule import (
+    DeleteScheduleResult,
+    EnableResult,
+    PutScheduleParams,
+    ScheduleAck,
+    TriggerResult,
+)
+from semantica_daemon.wire.template import DeleteTemplateResult, TemplateAck
 from tests.stateful.known import Arrival, Job
 from tests.stateful.occurrences import TWO_DAYS_MS
 from tests.stateful.reference import Reference
@@ -33,7 +38,7 @@ class Schedule:
     """`next` is the occurrence that is fired or skipped next; `dealt_with` what was fired, or would have been."""
 
     id: str
-    asked: PutSchedule
+    asked: PutScheduleParams
     template_id: str
     number: int
     next: int | None
@@ -71,7 +76,7 @@ class Timetable:
 
     def put_template(self, name: str, spec: dict[str, Any], told: Any) -> None:
         known = self.templates.get(name)
-        assert isinstance(told, TemplateKept), told
+        assert isinstance(told, TemplateAck), told
         assert (told.name, told.created) == (name, known is None)
         assert known is None or known.id == told.template_id
         self.templates[name] = Template(told.template_id, spec)
@@ -82,7 +87,7 @@ class Timetable:
         elif any(one.template_id == self.templates[name].id for one in self.schedules.values()):
             assert isinstance(told, InUse), told
         else:
-            assert told == TemplateDeleted(self.templates.pop(name).id)
+            assert told == DeleteTemplateResult(self.templates.pop(name).id)
 
     def enqueue(self, name: str, given: dict[str, Any], told: Any) -> None:
         """What the call says goes before what the template says."""
@@ -93,13 +98,13 @@ class Timetable:
 
     # Schedules
 
-    def put(self, asked: PutSchedule, told: Any) -> None:
+    def put(self, asked: PutScheduleParams, told: Any) -> None:
         """An edit that leaves the times as they are loses none of them."""
         if asked.template_id not in self.templates:
             assert isinstance(told, TemplateNotFound), told
             return
         known = self.named(asked.name)
-        assert isinstance(told, ScheduleKept), told
+        assert isinstance(told, ScheduleAck), told
         assert (told.name, told.created) == (asked.name, known is None)
         same = known is not None and asked.cron_expression == known.asked.cron_expression
         kept = known.next if known and same else None
@@ -123,7 +128,7 @@ class Timetable:
             schedule.next = None
         elif schedule.next is None:
             schedule.next = self._after(schedule.asked, self.now)
-        assert told == ScheduleSwitched(schedule.id, on, schedule.next)
+        assert told == EnableResult(schedule.id, on, schedule.next)
 
     def delete(self, name: str, told: Any) -> None:
         """The jobs it has made stay."""
@@ -131,7 +136,7 @@ class Timetable:
         if schedule is None:
             assert isinstance(told, ScheduleNotFound), told
         else:
-            assert told == ScheduleDeleted(schedule.id)
+            assert told == DeleteScheduleResult(schedule.id)
             del self.schedules[schedule.id]
 
     def trigger(self, name: str, answer: Any, told: Told) -> None:
@@ -145,7 +150,7 @@ class Timetable:
             assert isinstance(answer, due), answer
             return
         job = self._make(schedule, self.now, due, told)
-        assert isinstance(answer, Triggered), answer
+        assert isinstance(answer, TriggerResult), answer
         skipped = None if job else "overlap"
         assert (answer.schedule_id, answer.skipped, answer.next_trigger_at) == (schedule.id, skipped, schedule.next)
         assert (answer.job and answer.job.job_id) == (job and job.id)
@@ -153,7 +158,7 @@ class Timetable:
     def named(self, name: str) -> Schedule | None:
         return next((one for one in self.schedules.values() if one.asked.name == name), None)
 
-    def _after(self, asked: PutSchedule, instant: int) -> int:
+    def _after(self, asked: PutScheduleParams, instant: int) -> int:
         return Schedule("", asked, "", 0, None).after(instant)
 
     # What fires

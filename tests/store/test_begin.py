@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from semantica_daemon.model.outcome import Error, Outcome
+from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store.steps import BAD, COMMAND, GOOD, claims, end, put, runs, states, stop, tick, told
 from tests.store.steps import begin as claimed_now

@@ -5,8 +5,9 @@ import pytest
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.outcome import CRASHED, Outcome
 from semantica_daemon.store.tx import StopRun
-from semantica_daemon.store.writes.cancel import MOST, Cancel, Cancelled, cancel
+from semantica_daemon.store.writes.cancel import MOST, Cancel, cancel
 from semantica_daemon.store.writes.enqueue import enqueue_many
+from semantica_daemon.wire.job import CancelResult
 from tests.builders import Store, admitted
 from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, make, put, runs, states, stop, told
 
@@ -15,7 +16,7 @@ from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, ma
 def test_what_waits_ends_at_once(store: Store, waiting: str) -> None:
     job_id = make(store, waiting).job_id
     done = store.run(cancel, Cancel((job_id,), reason="changed my mind"))
-    assert done == Cancelled([job_id], [], [])
+    assert done == CancelResult([job_id], [], [])
     assert states(store, job_id) == ["CANCELLED"]
     event = store.events()[-1]
     assert (event["event_type"], event["message"]) == ("job.cancelled", "changed my mind")
@@ -28,7 +29,7 @@ def test_what_runs_is_asked_and_ends_cancelled_whatever_it_says(
 ) -> None:
     claimed = begin(store, max_attempts=5, on_interrupt=on_interrupt)
     job_id = claimed.run.job_id
-    assert stop(store, job_id) == Cancelled([], [job_id], [])
+    assert stop(store, job_id) == CancelResult([], [job_id], [])
     assert store.committed is not None
     assert store.committed.stops == [StopRun(claimed.run.run_id, "cancel")]
     job = store.job(job_id)
@@ -46,7 +47,7 @@ def test_asking_twice_asks_the_run_once(store: Store) -> None:
     stop(store, claimed.run.job_id)
     store.now += 10
     again = stop(store, claimed.run.job_id)
-    assert again == Cancelled([], [claimed.run.job_id], [])
+    assert again == CancelResult([], [claimed.run.job_id], [])
     assert store.committed is not None
     assert (store.committed.stops, store.committed.events) == ([], [])
     assert store.job(claimed.run.job_id)["cancel_requested_at"] == asked_at
@@ -76,7 +77,7 @@ def test_a_job_asked_to_stop_keeps_its_slot_until_it_is_gone(store: Store) -> No
 def test_cancelling_what_is_over_is_no_error_and_changes_nothing(store: Store, over: str) -> None:
     job_id = make(store, over).job_id
     before = store.job(job_id)
-    assert stop(store, job_id) == Cancelled([], [], [job_id])
+    assert stop(store, job_id) == CancelResult([], [], [job_id])
     assert store.job(job_id) == before
     assert store.committed is not None
     assert store.committed.events == []
@@ -86,12 +87,12 @@ def test_several_ids_at_once_each_listed_once(store: Store) -> None:
     running = begin(store).run.job_id
     waiting = put(store).job_id
     over = make(store, "SKIPPED_TTL").job_id
-    assert stop(store, running, waiting, over, waiting) == Cancelled([waiting], [running], [over])
+    assert stop(store, running, waiting, over, waiting) == CancelResult([waiting], [running], [over])
 
 
 def test_a_prefix_is_enough_if_it_is_unique(store: Store) -> None:
     one, two = put(store).job_id, put(store).job_id
-    assert stop(store, one[:8].upper()) == Cancelled([one], [], [])
+    assert stop(store, one[:8].upper()) == CancelResult([one], [], [])
     common = next(length for length in range(36) if one[length] != two[length])
     with pytest.raises(AmbiguousId) as refused:
         stop(store, one[:common])
@@ -130,7 +131,7 @@ def test_a_selection_takes_the_live_jobs_and_no_others(
 
 
 def test_a_selection_of_nothing_is_nothing(store: Store) -> None:
-    assert stop(store, field="user_tag", value="nobody") == Cancelled([], [], [])
+    assert stop(store, field="user_tag", value="nobody") == CancelResult([], [], [])
 
 
 def test_a_large_selection_is_taken_in_portions(store: Store) -> None:

@@ -10,7 +10,8 @@ from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.writes import claim as verb
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
-from semantica_daemon.store.writes.queues import Configure, Pause, Resume, configure, pause, resume
+from semantica_daemon.store.writes.queues import configure, pause, resume
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams, ResumeParams
 from tests.builders import NOW, Store, admitted
 from tests.store import invariants
 from tests.store.steps import (
@@ -107,7 +108,7 @@ def test_when_room_is_short_the_best_of_all_queues_go_first(store: Store) -> Non
 def test_a_queue_that_waits_never_blocks_another(store: Store) -> None:
     put(store, queue="none", priority=100)
     put(store, queue="paused", priority=100)
-    store.run(pause, Pause("paused"))
+    store.run(pause, PauseParams("paused"))
     ready = put(store, queue="default", priority=-100)
     assert claimed_ids(store) == [ready.job_id]
 
@@ -124,19 +125,19 @@ def test_a_job_that_is_not_ready_never_stands_in_front_of_one_that_is(store: Sto
 def test_nothing_of_a_paused_queue_is_claimed_until_it_resumes(store: Store, queue: str | None) -> None:
     running = begin(store)
     ack = put(store)
-    store.run(pause, Pause(queue))
+    store.run(pause, PauseParams(queue))
     assert claims(store) == []
     assert end(store, running) == "DONE", "what runs goes on"
-    store.run(resume, Resume(queue))
+    store.run(resume, ResumeParams(queue))
     assert claimed_ids(store) == [ack.job_id]
 
 
 def test_new_slots_are_used_at_once_and_fewer_end_nothing(store: Store) -> None:
     ids = [put(store, queue="none").job_id for _ in range(3)]
     assert claims(store) == []
-    store.run(configure, Configure("none", slots=2), claiming=True)
+    store.run(configure, ConfigureParams("none", slots=2), claiming=True)
     assert states(store, *ids) == ["RUNNING", "RUNNING", "QUEUED"]
-    store.run(configure, Configure("none", slots=0), claiming=True)
+    store.run(configure, ConfigureParams("none", slots=0), claiming=True)
     assert states(store, *ids) == ["RUNNING", "RUNNING", "QUEUED"]
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from semantica_daemon.model.outcome import LOST
 from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
-from semantica_daemon.store.writes.queues import Pause, pause
+from semantica_daemon.store.writes.queues import pause
+from semantica_daemon.wire.queue import PauseParams
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, begin, claims, emitted, end, put, states, tick
 from tests.store.timetable import HOUR, MINUTE, made, said, schedule, template, the_schedule, trigger
@@ -51,7 +52,7 @@ def test_so_do_backoff_debounce_ttl_pause_and_keys(store: Store, step: int) -> N
     (backoff,) = columns(store, claimed.run.job_id, "scheduled_at")
     quiet = put(store, subject_key="s", debounce_ms=100, max_wait_ms=300).job_id
     mortal = put(store, ttl_ms=50, idempotency_key="k", queue="none").job_id
-    store.run(pause, Pause("default", 70))
+    store.run(pause, PauseParams("default", 70))
     read(store, step)
     assert columns(store, claimed.run.job_id, "scheduled_at") == (backoff + step,)
     assert columns(store, quiet, "scheduled_at", "postponed_since") == (NOW + 100 + step, NOW + step)

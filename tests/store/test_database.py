@@ -16,7 +16,8 @@ from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.enqueue import enqueue
-from semantica_daemon.store.writes.queues import Configure, Pause, configure, pause
+from semantica_daemon.store.writes.queues import configure, pause
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams
 from tests.builders import INTAKE, NOW, Store, admitted
 from tests.store import invariants
 from tests.store.steps import begin, claimed_ids, claims, end, put
@@ -39,8 +40,8 @@ def enqueuing(**spec: Any) -> Command:
 def spoil(tx: Tx, how: Exception) -> None:
     """Does a bit of everything, then fails."""
     job = enqueue(tx, admitted(queue="spoilt", subject_key="s", on_running="cancel", ttl_ms=1, idempotency_key="k"))
-    configure(tx, Configure("default", slots=0))
-    pause(tx, Pause("default"))
+    configure(tx, ConfigureParams("default", slots=0))
+    pause(tx, PauseParams("default"))
     claim(tx)
     tx.stops.append(StopRun(job.job_id, "cancel"))
     raise how

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from semantica_daemon.errors import QueueFull
-from semantica_daemon.model.job import Ack
-from semantica_daemon.store.writes.enqueue import Acks, enqueue_many
+from semantica_daemon.store.writes.enqueue import enqueue_many
+from semantica_daemon.wire.job import Ack, Acks
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import BAD, LATER, begin, claims, end, put, states, stop, tick, told
 

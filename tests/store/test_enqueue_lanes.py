@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from semantica_daemon.model.job import Ack
+from semantica_daemon.wire.job import Ack
 from tests.builders import Store
 from tests.store.steps import BAD, GOOD, LATER, begin, claimed_ids, claims, end, put, states, stop, tick, told
 

@@ -6,7 +6,8 @@ import pytest
 
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.tx import StopRun
-from semantica_daemon.store.writes.queues import Configure, configure
+from semantica_daemon.store.writes.queues import configure
+from semantica_daemon.wire.queue import ConfigureParams
 from tests.builders import Store
 from tests.store.steps import BAD, GOOD, HOPELESS, begin, claimed_ids, claims, end, put, runs, states, stop, told
 
@@ -76,7 +77,7 @@ def test_a_cancelled_job_ends_cancelled_though_a_newer_one_arrives(store: Store)
 
 
 def test_on_running_comes_from_the_queue_when_the_job_does_not_say(store: Store) -> None:
-    store.run(configure, Configure("default", on_running="cancel"))
+    store.run(configure, ConfigureParams("default", on_running="cancel"))
     older = begin(store, subject_key="s")
     put(store, subject_key="s")
     assert [stop.run_id for stop in stops(store)] == [older.run.run_id]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from semantica_daemon.errors import QueueFull
-from semantica_daemon.model.job import Forecast
 from semantica_daemon.store.writes.enqueue import forecast
+from semantica_daemon.wire.job import Forecast
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import begin, put
 from tests.store.timetable import template

@@ -7,7 +7,8 @@ import pytest
 from semantica_daemon.model.state import QUEUED
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.store.writes.promote import Promote, promote
-from semantica_daemon.store.writes.queues import Pause, pause
+from semantica_daemon.store.writes.queues import pause
+from semantica_daemon.wire.queue import PauseParams
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import LATER, begin, claimed_ids, claims, end, make, put, states, tick, told
 
@@ -82,7 +83,7 @@ def test_a_finished_job_never_expires(store: Store) -> None:
 @pytest.mark.parametrize("queue", ["default", None])
 def test_a_paused_queue_resumes_by_itself(store: Store, queue: str | None) -> None:
     ack = put(store)
-    store.run(pause, Pause(queue, 100))
+    store.run(pause, PauseParams(queue, 100))
     assert store.committed is not None
     assert store.committed.due == NOW + 100
     assert tick(store, 99) == NOW + 100
@@ -121,7 +122,7 @@ def test_a_crowd_is_handled_in_portions_until_none_is_due(store: Store) -> None:
 
 def test_the_next_instant_is_the_first_of_all_kinds(store: Store) -> None:
     assert tick(store) is None
-    store.run(pause, Pause("default", 400))
+    store.run(pause, PauseParams("default", 400))
     assert tick(store) == NOW + 400
     put(store, deadline=NOW + 300)
     assert tick(store) == NOW + 300

@@ -6,15 +6,16 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.queue import QueueRules
-from semantica_daemon.store.writes.queues import Configure, Configured, Pause, Paused, Resume, configure, pause, resume
+from semantica_daemon.store.writes.queues import configure, pause, resume
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
 from tests.builders import NOW, Store
 from tests.store.steps import begin, claimed_ids, claims, put
 
 
 def test_configure_changes_only_what_it_names(store: Store) -> None:
-    assert store.run(configure, Configure("q", slots=1)) == Configured("q", 1, "finish", 100_000)
-    assert store.run(configure, Configure("q", max_queued=5)) == Configured("q", 1, "finish", 5)
-    assert store.run(configure, Configure("q", on_running="cancel")) == Configured("q", 1, "cancel", 5)
+    assert store.run(configure, ConfigureParams("q", slots=1)) == QueueSettings("q", 1, "finish", 100_000)
+    assert store.run(configure, ConfigureParams("q", max_queued=5)) == QueueSettings("q", 1, "finish", 5)
+    assert store.run(configure, ConfigureParams("q", on_running="cancel")) == QueueSettings("q", 1, "cancel", 5)
     kinds = [event["event_type"] for event in store.events()]
     assert kinds == ["queue.configured"] * 3
     assert store.events()[-1]["queue"] == "q"
@@ -23,10 +24,10 @@ def test_configure_changes_only_what_it_names(store: Store) -> None:
 def test_what_was_configured_wins_over_the_config_file_also_after_a_restart(tmp_path: Path) -> None:
     path, rules = tmp_path / "meta.db", {"q": QueueRules(slots=5, on_running="cancel")}
     before = Store(path, slots=9, queues=rules)
-    before.run(configure, Configure("q", slots=0))
+    before.run(configure, ConfigureParams("q", slots=0))
     before.close()
     after = Store(path, slots=9, queues=rules)
-    assert after.run(configure, Configure("q")) == Configured("q", 0, "cancel", 100_000)
+    assert after.run(configure, ConfigureParams("q")) == QueueSettings("q", 0, "cancel", 100_000)
     put(after, queue="q")
     assert claims(after) == []
     after.close()
@@ -35,55 +36,55 @@ def test_what_was_configured_wins_over_the_config_file_also_after_a_restart(tmp_
 def test_a_pause_survives_a_restart(tmp_path: Path) -> None:
     before = Store(tmp_path / "meta.db")
     ack = put(before)
-    before.run(pause, Pause())
+    before.run(pause, PauseParams())
     before.close()
     after = Store(tmp_path / "meta.db")
     assert claims(after) == []
-    after.run(resume, Resume())
+    after.run(resume, ResumeParams())
     assert claimed_ids(after) == [ack.job_id]
     after.close()
 
 
 def test_pausing_tells_until_when(store: Store) -> None:
-    assert store.run(pause, Pause("q", 50)) == Paused("q", True, NOW + 50)
+    assert store.run(pause, PauseParams("q", 50)) == PauseState("q", True, NOW + 50)
     event = store.events()[-1]
     assert (event["event_type"], event["queue"], event["job_id"]) == ("queue.paused", "q", None)
     assert msgspec.json.decode(event["payload"]) == {"queue": "q", "paused": True, "resume_at": NOW + 50}
 
 
 def test_pausing_again_keeps_since_when_and_renews_until_when(store: Store) -> None:
-    store.run(pause, Pause("q", 50))
+    store.run(pause, PauseParams("q", 50))
     store.now += 10
-    assert store.run(pause, Pause("q")) == Paused("q", True, None)
+    assert store.run(pause, PauseParams("q")) == PauseState("q", True, None)
     (row,) = store.rows("SELECT * FROM queues")
     assert (row["paused_at"], row["resume_at"]) == (NOW, None)
 
 
 @pytest.mark.parametrize("queue", ["q", None])
 def test_resuming_what_is_not_paused_says_nothing_to_the_stream(store: Store, queue: str | None) -> None:
-    assert store.run(resume, Resume(queue)) == Paused(queue, False)
+    assert store.run(resume, ResumeParams(queue)) == PauseState(queue, False)
     assert store.events() == []
 
 
 def test_a_queue_stays_paused_while_all_are_and_says_so(store: Store) -> None:
-    store.run(pause, Pause())
-    store.run(pause, Pause("default"))
-    assert store.run(resume, Resume("default")).paused
+    store.run(pause, PauseParams())
+    store.run(pause, PauseParams("default"))
+    assert store.run(resume, ResumeParams("default")).paused
     put(store)
     assert claims(store) == []
 
 
 def test_resuming_all_resumes_those_paused_by_name_too(store: Store) -> None:
     ack = put(store)
-    store.run(pause, Pause())
-    store.run(pause, Pause("default"))
-    assert not store.run(resume, Resume()).paused
+    store.run(pause, PauseParams())
+    store.run(pause, PauseParams("default"))
+    assert not store.run(resume, ResumeParams()).paused
     assert claimed_ids(store) == [ack.job_id]
 
 
 def test_a_pause_lets_what_runs_go_on_and_jobs_arrive(store: Store) -> None:
     claimed = begin(store)
-    store.run(pause, Pause("default"))
+    store.run(pause, PauseParams("default"))
     assert put(store).state == "QUEUED"
     assert store.job(claimed.run.job_id)["state"] == "RUNNING"
     assert store.committed is not None
@@ -91,7 +92,7 @@ def test_a_pause_lets_what_runs_go_on_and_jobs_arrive(store: Store) -> None:
 
 
 def test_a_configured_limit_holds_at_once(store: Store) -> None:
-    store.run(configure, Configure("one", slots=2))
+    store.run(configure, ConfigureParams("one", slots=2))
     for _ in range(3):
         put(store, queue="one")
     assert len(claims(store)) == 2

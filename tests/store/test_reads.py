@@ -9,11 +9,12 @@ import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.event import Filter
-from semantica_daemon.model.view import Condition, JobView, Progress
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import Listing
-from semantica_daemon.store.writes.report import Progress as Said
 from semantica_daemon.store.writes.report import Report, report
+from semantica_daemon.wire.job_view import Condition, JobView
+from semantica_daemon.wire.run import Progress
+from semantica_daemon.wire.run import Progress as Said
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, GOOD, LATER, begin, claims, emitted, end, make, put, tick
 from tests.store.timetable import made, schedule, template

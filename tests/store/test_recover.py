@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.model.outcome import Error
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.recover import Recovered, recover
+from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store import invariants
 from tests.store.steps import BAD, COMMAND, LATER, begin, claims, end, make, put, runs, states, stop, tick, told

@@ -10,8 +10,9 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.lifecycle import started, stopping
-from semantica_daemon.store.writes.report import Line, Progress, Report, Result, keep_result, report, unresponsive
+from semantica_daemon.store.writes.report import Line, Report, Result, keep_result, report, unresponsive
 from semantica_daemon.store.writes.report import told as tell
+from semantica_daemon.wire.run import Progress
 from tests.builders import Store
 from tests.store.steps import BAD, begin, claims, end, tick, told
 

@@ -8,6 +8,7 @@ import pytest
 from semantica_daemon.errors import InvalidParams, NameTaken, NoHandler, ScheduleNotFound, TemplateNotFound
 from semantica_daemon.store.writes import schedules
 from semantica_daemon.store.writes.templates import MOST_BYTES
+from semantica_daemon.wire.schedule import DeleteScheduleResult, EnableResult, ScheduleParams
 from tests.builders import NOW, Store
 from tests.store.steps import claims, end, put, states, tick
 from tests.store.timetable import HOUR, MINUTE, made, said, schedule, switch, template, the_schedule, trigger
@@ -114,7 +115,7 @@ def test_one_that_nobody_knows_is_not_found(store: Store, act: str) -> None:
         "trigger": lambda: trigger(store, "x"),
         "enable": lambda: switch(store, True, "x"),
         "disable": lambda: switch(store, False, "x"),
-        "delete": lambda: store.run(schedules.delete, schedules.WhichSchedule("x")),
+        "delete": lambda: store.run(schedules.delete, ScheduleParams("x")),
     }
     with pytest.raises(ScheduleNotFound) as refused:
         acts[act]()
@@ -151,7 +152,7 @@ def test_an_edit_leaves_jobs_already_made_alone(store: Store) -> None:
 
 def test_disabled_it_fires_no_more_and_enabled_only_from_then_on(store: Store) -> None:
     kept = schedule(store)
-    assert switch(store, False) == schedules.ScheduleSwitched(kept.schedule_id, False, None)
+    assert switch(store, False) == EnableResult(kept.schedule_id, False, None)
     tick(store, 5 * MINUTE)
     assert made(store) == []
     switched = switch(store, True)
@@ -201,7 +202,7 @@ def test_a_deleted_one_fires_no_more_and_its_jobs_go_on(store: Store) -> None:
     kept = schedule(store)
     tick(store, MINUTE), tick(store, MINUTE)
     first, second = (job["id"] for job in made(store))
-    assert store.run(schedules.delete, schedules.WhichSchedule("s")) == schedules.ScheduleDeleted(kept.schedule_id)
+    assert store.run(schedules.delete, ScheduleParams("s")) == DeleteScheduleResult(kept.schedule_id)
     assert said(store, "schedule.deleted") == [{"schedule_id": kept.schedule_id, "name": "s"}]
     assert tick(store, MINUTE) is None
     (claimed,) = claims(store)

@@ -7,10 +7,12 @@ import aiosqlite
 import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
-from semantica_daemon.model.reason import Explanation, Seen, Standing, UnderWay, explain
-from semantica_daemon.model.view import Condition
+from semantica_daemon.model.reason import Seen, Standing, UnderWay, explain
 from semantica_daemon.store.standing import standing
-from semantica_daemon.store.writes.queues import Configure, Pause, configure, pause
+from semantica_daemon.store.writes.queues import configure, pause
+from semantica_daemon.wire.job_view import Condition
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams
+from semantica_daemon.wire.reason import Explanation
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, LATER, begin, claims, emitted, end, make, put, stop, tick
 from tests.store.timetable import MINUTE, made, schedule, template
@@ -116,7 +118,7 @@ async def test_a_pause_of_its_queue_or_of_all_holds_it_back_until_the_later_end(
     store: Store, db: aiosqlite.Connection, pauses: list[tuple[str | None, int | None]], expected: tuple[bool, int]
 ) -> None:
     for queue, ms in pauses:
-        store.run(pause, Pause(queue, ms))
+        store.run(pause, PauseParams(queue, ms))
     found = await stands(store, db, put(store).job_id)
     assert (found.paused, found.resume_at) == expected
     assert found.all_paused == any(queue is None for queue, _ in pauses)
@@ -128,7 +130,7 @@ async def test_the_slots_are_those_in_force(store: Store, db: aiosqlite.Connecti
     assert {queue: (one.slots, one.max_slots) for queue, one in found.items()} == {
         "default": (2, 2), "one": (1, 2), "none": (0, 2),
     }  # fmt: skip
-    store.run(configure, Configure("none", slots=7))
+    store.run(configure, ConfigureParams("none", slots=7))
     assert (await stands(store, db, jobs["none"])).slots == 7
 
 

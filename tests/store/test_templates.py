@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from semantica_daemon.errors import InUse, InvalidParams, NameTaken, NoHandler, Refusal, TemplateNotFound
-from semantica_daemon.model.job import JobSpec
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, enqueue_many, forecast
+from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.template import DeleteTemplateResult, TemplateParams
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import claims, end, put, runs, states, tick
 from tests.store.timetable import made, said, schedule, template
@@ -73,7 +74,7 @@ def test_an_id_goes_before_a_name(store: Store) -> None:
 def test_an_id_that_nobody_has_is_not_found(store: Store) -> None:
     for act in (
         lambda: template(store, "a", replaces="x"),
-        lambda: store.run(templates.delete, templates.WhichTemplate("x")),
+        lambda: store.run(templates.delete, TemplateParams("x")),
         lambda: put(store, template_id="x"),
     ):
         with pytest.raises(TemplateNotFound) as refused:
@@ -127,10 +128,8 @@ def test_secrets_are_not_stored_not_even_in_the_refusal(store: Store) -> None:
 
 def test_delete_by_id_or_name(store: Store) -> None:
     first, second = template(store, "a"), template(store, "b")
-    assert store.run(templates.delete, templates.WhichTemplate("a")) == templates.TemplateDeleted(first.template_id)
-    assert store.run(templates.delete, templates.WhichTemplate(second.template_id)) == templates.TemplateDeleted(
-        second.template_id
-    )
+    assert store.run(templates.delete, TemplateParams("a")) == DeleteTemplateResult(first.template_id)
+    assert store.run(templates.delete, TemplateParams(second.template_id)) == DeleteTemplateResult(second.template_id)
     assert stored(store) == []
     assert said(store, "template.deleted")[0] == {"template_id": first.template_id, "name": "a"}
 
@@ -139,7 +138,7 @@ def test_delete_is_refused_while_a_schedule_uses_it(store: Store) -> None:
     template(store)
     schedule(store, "one"), schedule(store, "two")
     with pytest.raises(InUse) as refused:
-        store.run(templates.delete, templates.WhichTemplate("t"))
+        store.run(templates.delete, TemplateParams("t"))
     assert refused.value.details == {"schedules": ["one", "two"]}
     assert len(stored(store)) == 1
 
@@ -215,7 +214,7 @@ def test_a_change_or_its_end_leaves_the_jobs_alone(store: Store) -> None:
     ack = put(store, template_id="t")
     before = store.job(ack.job_id)
     template(store, priority=2)
-    store.run(templates.delete, templates.WhichTemplate("t"))
+    store.run(templates.delete, TemplateParams("t"))
     assert store.job(ack.job_id) == before
     assert before["template_id"] == kept.template_id
 

@@ -4,38 +4,37 @@ from typing import Any
 
 import msgspec
 
-from semantica_daemon.model.job import JobSpec
 from semantica_daemon.store.writes import schedules, templates
-from semantica_daemon.store.writes.fire import Triggered
+from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.schedule import EnableResult, PutScheduleParams, ScheduleAck, ScheduleParams, TriggerResult
+from semantica_daemon.wire.template import PutTemplateParams, TemplateAck
 from tests.builders import Store
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 
 
-def template(store: Store, name: str = "t", replaces: str | None = None, **spec: Any) -> templates.TemplateKept:
-    asked = templates.PutTemplate(name, msgspec.convert({"job_type": "semantica.noop", **spec}, JobSpec), replaces)
-    kept: templates.TemplateKept = store.run(templates.put, asked)
+def template(store: Store, name: str = "t", replaces: str | None = None, **spec: Any) -> TemplateAck:
+    asked = PutTemplateParams(name, msgspec.convert({"job_type": "semantica.noop", **spec}, JobSpec), replaces)
+    kept: TemplateAck = store.run(templates.put, asked)
     return kept
 
 
-def schedule(store: Store, name: str = "s", cron: str = "* * * * *", **fields: Any) -> schedules.ScheduleKept:
-    asked = msgspec.convert(
-        {"name": name, "template_id": "t", "cron_expression": cron, **fields}, schedules.PutSchedule
-    )
-    kept: schedules.ScheduleKept = store.run(schedules.put, asked)
+def schedule(store: Store, name: str = "s", cron: str = "* * * * *", **fields: Any) -> ScheduleAck:
+    asked = msgspec.convert({"name": name, "template_id": "t", "cron_expression": cron, **fields}, PutScheduleParams)
+    kept: ScheduleAck = store.run(schedules.put, asked)
     return kept
 
 
-def trigger(store: Store, key: str = "s") -> Triggered:
-    request = schedules.WhichSchedule(key)
-    done: Triggered = store.run(schedules.trigger, request)
+def trigger(store: Store, key: str = "s") -> TriggerResult:
+    request = ScheduleParams(key)
+    done: TriggerResult = store.run(schedules.trigger, request)
     return done
 
 
-def switch(store: Store, on: bool, key: str = "s") -> schedules.ScheduleSwitched:
+def switch(store: Store, on: bool, key: str = "s") -> EnableResult:
     verb = schedules.enable if on else schedules.disable
-    switched: schedules.ScheduleSwitched = store.run(verb, schedules.WhichSchedule(key))
+    switched: EnableResult = store.run(verb, ScheduleParams(key))
     return switched
 
 

@@ -10,9 +10,9 @@ import msgspec
 from benchmarks.instructions.store import DATABASE, JOB, NOW
 from semantica_daemon.engine import handlers
 from semantica_daemon.engine.intake import Intake
-from semantica_daemon.model.job import JobSpec
 from semantica_daemon.store.database import connect
 from semantica_daemon.store.migrate import migrate
+from semantica_daemon.wire.job import JobSpec
 
 
 def main(folder: Path) -> None:

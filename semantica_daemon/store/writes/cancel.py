@@ -5,6 +5,7 @@ from msgspec import Struct
 from semantica_daemon.model import event, state
 from semantica_daemon.store import find, transition
 from semantica_daemon.store.tx import StopRun, Touched, Tx
+from semantica_daemon.wire.job import CancelResult
 
 MOST = 1000
 ASK = f"""
@@ -25,19 +26,13 @@ class Cancel(Struct, frozen=True):
     reason: str = ""
 
 
-class Cancelled(Struct, frozen=True):
-    cancelled: list[str]
-    cancelling: list[str]
-    unchanged: list[str]
-
-
-def cancel(tx: Tx, request: Cancel) -> Cancelled:
+def cancel(tx: Tx, request: Cancel) -> CancelResult:
     """At most MOST jobs of a selection at a time; the caller asks again while there are more."""
     if request.field:
         jobs = find.live(tx, request.field, request.value, MOST)
     else:
         jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in request.job_ids))
-    result = Cancelled([], [], [])
+    result = CancelResult([], [], [])
     for job_id, current in jobs:
         if current == state.RUNNING:
             _ask(tx, job_id, request.reason)

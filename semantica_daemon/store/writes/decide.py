@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
-from semantica_daemon.model.job import Ack, JobSpec
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
 from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.wire.job import Ack, JobSpec
 
 KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
 BY_ID = "SELECT queue, state, generation, subject_key FROM jobs WHERE id = :job_id"

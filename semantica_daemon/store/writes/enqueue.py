@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Struct
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.model import start, state
-from semantica_daemon.model.job import Ack, Forecast, JobSpec
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import arrival, transition
@@ -15,6 +13,7 @@ from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.decide import Decided, decide
+from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
 
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
@@ -46,10 +45,6 @@ SET stale = 1, superseded_by = :by, updated_at = :now, cancel_requested_at = :no
 WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NULL
 RETURNING run_id, subject_key, job_type
 """
-
-
-class Acks(Struct, frozen=True):
-    jobs: list[Ack]
 
 
 def enqueue(tx: Tx, job: Admitted) -> Ack:

@@ -9,12 +9,13 @@ from msgspec import Struct
 from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import schedule as rule
 from semantica_daemon.model import state
-from semantica_daemon.model.job import Ack, JobSpec
 from semantica_daemon.store import transition, turns
 from semantica_daemon.store.admitted import Origin
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
+from semantica_daemon.wire.job import Ack, JobSpec
+from semantica_daemon.wire.schedule import TriggerResult
 
 MOST_JOBS = 10  # at a time, so that nobody waits long for the writer; the rest of what it has missed comes right after
 CATCHING_UP_MS = 300_000
@@ -85,15 +86,6 @@ WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedul
 COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedule_id = :schedule_id"
 
 
-class Triggered(Struct, frozen=True):
-    """`job` is None when an earlier one is still live and the schedule does not want two."""
-
-    schedule_id: str
-    job: Ack | None
-    skipped: str | None
-    next_trigger_at: int | None
-
-
 def fire_due(tx: Tx) -> None:
     """Not all of them at once; what is left is still due."""
     rows = [tx.execute(sql, {"now": tx.now}).fetchone() for sql in (NEWEST_DUE, OLDEST_DUE)]
@@ -104,10 +96,10 @@ def fire_due(tx: Tx) -> None:
             _give_up(tx, schedule, refused)
 
 
-def trigger(tx: Tx, schedule: Schedule) -> Triggered:
+def trigger(tx: Tx, schedule: Schedule) -> TriggerResult:
     """A refusal is the caller's to hear, and nothing is written then."""
     job = _make(tx, schedule, tx.now)
-    return Triggered(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
+    return TriggerResult(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
 
 
 def settle(tx: Tx) -> None:

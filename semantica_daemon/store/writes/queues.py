@@ -1,15 +1,9 @@
 """queue.configure, queue.pause and queue.resume: durable, and over what the config file says."""
 
-from typing import Annotated, Literal
-
-from msgspec import Meta, Struct
-
-from semantica_daemon.model.job import Ms, Queue
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
-
-Slots = Annotated[int, Meta(ge=0, le=10_000)]
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
 
 CONFIGURE = """
 INSERT INTO queues (queue, slots, on_running, max_queued)
@@ -28,61 +22,28 @@ RESUME_NAMED = f"UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queu
 RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
 
 
-class Configure(Struct, frozen=True, forbid_unknown_fields=True):
-    queue: Queue
-    slots: Slots | None = None
-    on_running: Literal["finish", "cancel"] | None = None
-    max_queued: Annotated[int, Meta(ge=0, le=100_000_000)] | None = None
-
-
-class Pause(Struct, frozen=True, forbid_unknown_fields=True):
-    """No queue: all of them."""
-
-    queue: Queue | None = None
-    resume_after_ms: Ms | None = None
-
-
-class Resume(Struct, frozen=True, forbid_unknown_fields=True):
-    """No queue: all of them."""
-
-    queue: Queue | None = None
-
-
-class Configured(Struct, frozen=True):
-    queue: str
-    slots: int | None
-    on_running: str | None
-    max_queued: int | None
-
-
-class Paused(Struct, frozen=True):
-    queue: str | None
-    paused: bool
-    resume_at: int | None = None
-
-
-def configure(tx: Tx, request: Configure) -> Configured:
+def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
     given = QueueRules(request.slots, request.on_running, request.max_queued)
     values = {"queue": request.queue, "slots": given.slots, "on_running": given.on_running}
     tx.execute(CONFIGURE, {**values, "max_queued": given.max_queued})
     tx.counts.load_rules(tx.connection)
     rules = tx.counts.rules(request.queue)
-    answer = Configured(request.queue, rules.slots, rules.on_running, rules.max_queued)
+    answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued)
     tx.announce("queue.configured", f"queue {request.queue} configured", answer, request.queue)
     return answer
 
 
-def pause(tx: Tx, request: Pause) -> Paused:
+def pause(tx: Tx, request: PauseParams) -> PauseState:
     resume_at = None if request.resume_after_ms is None else tx.now + request.resume_after_ms
     tx.execute(PAUSE, {"queue": request.queue or EVERY_QUEUE, "now": tx.now, "resume_at": resume_at})
     tx.counts.load_rules(tx.connection)
     tx.wake_at(resume_at)
-    answer = Paused(request.queue, True, resume_at)
+    answer = PauseState(request.queue, True, resume_at)
     tx.announce("queue.paused", f"{request.queue or 'every queue'} paused", answer, request.queue)
     return answer
 
 
-def resume(tx: Tx, request: Resume) -> Paused:
+def resume(tx: Tx, request: ResumeParams) -> PauseState:
     """One queue, or every one; a queue stays paused while all are."""
     if request.queue is not None:
         return end_pause(tx, request.queue)
@@ -90,12 +51,12 @@ def resume(tx: Tx, request: Resume) -> Paused:
     return end_pause(tx, EVERY_QUEUE)
 
 
-def end_pause(tx: Tx, queue: str) -> Paused:
+def end_pause(tx: Tx, queue: str) -> PauseState:
     """Of a queue, or of them all together (EVERY_QUEUE) without those that are paused by name."""
     changed = tx.execute(RESUME, {"queue": queue}).rowcount
     tx.counts.load_rules(tx.connection)
     named = None if queue == EVERY_QUEUE else queue
-    answer = Paused(named, tx.counts.is_paused(queue))
+    answer = PauseState(named, tx.counts.is_paused(queue))
     if changed:
         tx.announce("queue.resumed", f"{named or 'every queue'} resumed", answer, named)
     return answer

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.model.outcome import CRASHED, ESCAPED, Error, Outcome
+from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
 from semantica_daemon.store.transition import INSERT_RUN, Running
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.wire.run import Error
 
 ORPHANS = """
 SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.payload, jobs.template_id,

@@ -1,13 +1,14 @@
 """What a run says while it is under way: progress, log lines, and that it does not answer."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from semantica_daemon.errors import RunOver
 from semantica_daemon.model import event
 from semantica_daemon.store.transition import TOUCHED, Running
 from semantica_daemon.store.tx import Touched, Tx
+from semantica_daemon.wire.run import Progress, RunAck
 
 PROGRESS = f"""
 UPDATE jobs
@@ -31,16 +32,6 @@ SET result_summary = :text, updated_at = :now
 WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 """
 
-Items = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
-
-class Progress(Struct, frozen=True):
-    percent: Annotated[float, Meta(ge=0, le=100)] | None = None
-    phase: str | None = None
-    items_completed: Items | None = None
-    items_total: Items | None = None
-    message: str | None = None
-
 
 class Line(Struct, frozen=True):
     message: str
@@ -61,18 +52,11 @@ class Report(Struct, frozen=True):
     progress: Progress | None = None
 
 
-class Told(Struct, frozen=True):
-    """To a process that has reported by its run token."""
-
-    job_id: str
-    attempt: int
-
-
-def told(tx: Tx, said: Report) -> Told:
+def told(tx: Tx, said: Report) -> RunAck:
     """As `report`, for a caller who has to know whether it counts."""
     if not report(tx, said):
         raise _over(said.run)
-    return Told(said.run.job_id, said.run.attempt)
+    return RunAck(said.run.job_id, said.run.attempt)
 
 
 def report(tx: Tx, said: Report) -> bool:
@@ -90,11 +74,11 @@ def report(tx: Tx, said: Report) -> bool:
     return all(heard)
 
 
-def keep_result(tx: Tx, result: Result) -> Told:
+def keep_result(tx: Tx, result: Result) -> RunAck:
     values = {"job_id": result.run.job_id, "run_id": result.run.run_id, "now": tx.now, "text": result.text}
     if not tx.execute(RESULT, values).rowcount:
         raise _over(result.run)
-    return Told(result.run.job_id, result.run.attempt)
+    return RunAck(result.run.job_id, result.run.attempt)
 
 
 def unresponsive(tx: Tx, run: Running) -> None:

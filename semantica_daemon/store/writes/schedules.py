@@ -1,17 +1,22 @@
 """schedule.put, enable, disable, delete and trigger; `fire` makes the jobs. An edit leaves jobs already made alone."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
 
 from semantica_daemon.errors import NameTaken, Refusal, ScheduleNotFound
 from semantica_daemon.model import cron
-from semantica_daemon.model.job import Label
-from semantica_daemon.model.schedule import Misfire, Overlap
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, templates
 from semantica_daemon.store.writes.fire import COLUMNS, Schedule
+from semantica_daemon.wire.schedule import (
+    DeleteScheduleResult,
+    EnableResult,
+    PutScheduleParams,
+    ScheduleAck,
+    ScheduleParams,
+    TriggerResult,
+)
 
 BY_KEY = f"""
 SELECT {COLUMNS}
@@ -45,45 +50,7 @@ WHERE schedule_id = :schedule_id
 DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 
 
-class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out has its default; but whether it is enabled stays as it is."""
-
-    name: Label
-    template_id: Label
-    cron_expression: Annotated[str, Meta(min_length=1, max_length=256)]
-    timezone: Annotated[str, Meta(min_length=1, max_length=256)] = "UTC"
-    enabled: bool | None = None
-    param_overrides: dict[str, Any] | None = None
-    misfire: Misfire = "run_once"
-    overlap: Overlap = "queue"
-    schedule_id: Label | None = None
-
-
-class ScheduleKept(Struct, frozen=True):
-    schedule_id: str
-    name: str
-    next_trigger_at: int | None
-    created: bool
-
-
-class WhichSchedule(Struct, frozen=True, forbid_unknown_fields=True):
-    """By id or name."""
-
-    schedule_id: Label
-
-
-class ScheduleSwitched(Struct, frozen=True):
-    schedule_id: str
-    enabled: bool
-    next_trigger_at: int | None
-
-
-class ScheduleDeleted(Struct, frozen=True):
-    schedule_id: str
-    deleted: bool = True
-
-
-def put(tx: Tx, asked: PutSchedule) -> ScheduleKept:
+def put(tx: Tx, asked: PutScheduleParams) -> ScheduleAck:
     cron.check(asked.cron_expression, asked.timezone)
     template_id = _template(tx, asked)
     known = _known(tx, asked)
@@ -92,37 +59,37 @@ def put(tx: Tx, asked: PutSchedule) -> ScheduleKept:
     next_at = _next_trigger(tx, asked, known) if enabled else None
     overrides = asked.param_overrides
     stored = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
-    values = {name: getattr(asked, name) for name in PutSchedule.__struct_fields__}
+    values = {name: getattr(asked, name) for name in PutScheduleParams.__struct_fields__}
     values |= {"schedule_id": schedule_id, "template_id": template_id, "param_overrides": stored, "enabled": enabled}
     tx.execute(PUT, {**values, "next_trigger_at": next_at, "now": tx.now})
     tx.wake_at(next_at)
-    answer = ScheduleKept(schedule_id, asked.name, next_at, known is None)
+    answer = ScheduleAck(schedule_id, asked.name, next_at, known is None)
     done = "created" if answer.created else "changed"
     tx.announce(f"schedule.{done}", f"schedule {asked.name} {done}", answer)
     return answer
 
 
-def enable(tx: Tx, asked: WhichSchedule) -> ScheduleSwitched:
+def enable(tx: Tx, asked: ScheduleParams) -> EnableResult:
     """From now on: what would have fired meanwhile was not wanted."""
     schedule = find(tx, asked.schedule_id)
     if schedule.next_trigger_at is not None:
-        return ScheduleSwitched(schedule.schedule_id, True, schedule.next_trigger_at)
+        return EnableResult(schedule.schedule_id, True, schedule.next_trigger_at)
     return _switch(tx, schedule, cron.next_after(schedule.cron_expression, schedule.timezone, tx.now), True)
 
 
-def disable(tx: Tx, asked: WhichSchedule) -> ScheduleSwitched:
+def disable(tx: Tx, asked: ScheduleParams) -> EnableResult:
     return _switch(tx, find(tx, asked.schedule_id), None, False)
 
 
-def delete(tx: Tx, asked: WhichSchedule) -> ScheduleDeleted:
+def delete(tx: Tx, asked: ScheduleParams) -> DeleteScheduleResult:
     schedule = find(tx, asked.schedule_id)
     tx.execute(DELETE, {"schedule_id": schedule.schedule_id})
     about = {"schedule_id": schedule.schedule_id, "name": schedule.name}
     tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", about)
-    return ScheduleDeleted(schedule.schedule_id)
+    return DeleteScheduleResult(schedule.schedule_id)
 
 
-def trigger(tx: Tx, asked: WhichSchedule) -> fire.Triggered:
+def trigger(tx: Tx, asked: ScheduleParams) -> TriggerResult:
     """Now, once, whatever its cron says; also when it is disabled."""
     return fire.trigger(tx, find(tx, asked.schedule_id))
 
@@ -134,7 +101,7 @@ def find(tx: Tx, key: str) -> Schedule:
     return found
 
 
-def _known(tx: Tx, asked: PutSchedule) -> Schedule | None:
+def _known(tx: Tx, asked: PutScheduleParams) -> Schedule | None:
     """The one that is changed: by its id, else by its name."""
     by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
     known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
@@ -148,7 +115,7 @@ def _found(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
 
-def _template(tx: Tx, asked: PutSchedule) -> str:
+def _template(tx: Tx, asked: PutScheduleParams) -> str:
     """Its id; with these overrides it must make a job that can run."""
     template_id, _, spec = templates.find(tx, asked.template_id)
     try:
@@ -159,7 +126,7 @@ def _template(tx: Tx, asked: PutSchedule) -> str:
     return template_id
 
 
-def _next_trigger(tx: Tx, asked: PutSchedule, known: Schedule | None) -> int | None:
+def _next_trigger(tx: Tx, asked: PutScheduleParams, known: Schedule | None) -> int | None:
     """An edit that leaves the times as they are does not lose one that is due."""
     same = known is not None and (known.cron_expression, known.timezone) == (asked.cron_expression, asked.timezone)
     if same and known is not None and known.next_trigger_at is not None:
@@ -167,8 +134,8 @@ def _next_trigger(tx: Tx, asked: PutSchedule, known: Schedule | None) -> int | N
     return cron.next_after(asked.cron_expression, asked.timezone, tx.now)
 
 
-def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> ScheduleSwitched:
-    answer = ScheduleSwitched(schedule.schedule_id, enabled, next_at)
+def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> EnableResult:
+    answer = EnableResult(schedule.schedule_id, enabled, next_at)
     tx.execute(ENABLE, {**msgspec.structs.asdict(answer), "now": tx.now})
     tx.wake_at(next_at)
     if enabled != bool(schedule.enabled):

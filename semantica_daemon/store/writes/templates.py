@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from semantica_daemon.errors import InUse, InvalidParams, NameTaken, Refusal, TemplateNotFound
-from semantica_daemon.model.job import JobSpec, Label
 from semantica_daemon.store.admitted import Admitted, Origin
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.template import DeleteTemplateResult, PutTemplateParams, TemplateAck, TemplateParams
 
 # By id before by name, should somebody have named one by another's id.
 BY_KEY = """
@@ -31,30 +31,7 @@ MOST_BYTES = 262_144
 ONCE = ("generation", "idempotency_key", "template_id")
 
 
-class PutTemplate(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Label
-    spec: JobSpec
-    template_id: Label | None = None
-
-
-class TemplateKept(Struct, frozen=True):
-    template_id: str
-    name: str
-    created: bool
-
-
-class WhichTemplate(Struct, frozen=True, forbid_unknown_fields=True):
-    """By id or name."""
-
-    template_id: Label
-
-
-class TemplateDeleted(Struct, frozen=True):
-    template_id: str
-    deleted: bool = True
-
-
-def put(tx: Tx, asked: PutTemplate) -> TemplateKept:
+def put(tx: Tx, asked: PutTemplateParams) -> TemplateAck:
     """One that could never become a job is refused."""
     _check(tx, asked.spec)
     spec = check_size(asked.spec, "$.spec")
@@ -64,20 +41,20 @@ def put(tx: Tx, asked: PutTemplate) -> TemplateKept:
         raise NameTaken(f"there is another template {asked.name}", "choose another name", template_id=by_name[0])
     template_id = known[0] if known else tx.ids.job()
     tx.execute(PUT, {"template_id": template_id, "name": asked.name, "spec": spec, "now": tx.now})
-    answer = TemplateKept(template_id, asked.name, known is None)
+    answer = TemplateAck(template_id, asked.name, known is None)
     done = "created" if answer.created else "changed"
     tx.announce(f"template.{done}", f"template {asked.name} {done}", answer)
     return answer
 
 
-def delete(tx: Tx, asked: WhichTemplate) -> TemplateDeleted:
+def delete(tx: Tx, asked: TemplateParams) -> DeleteTemplateResult:
     template_id, name, _ = find(tx, asked.template_id)
     users = [row[0] for row in tx.execute(USED_BY, {"template_id": template_id}).fetchall()]
     if users:
         raise InUse(f"template {name} is used by schedule {', '.join(users)}", "delete that first", schedules=users)
     tx.execute(DELETE, {"template_id": template_id})
     tx.announce("template.deleted", f"template {name} deleted", {"template_id": template_id, "name": name})
-    return TemplateDeleted(template_id)
+    return DeleteTemplateResult(template_id)
 
 
 def find(tx: Tx, key: str) -> tuple[str, str, str]:

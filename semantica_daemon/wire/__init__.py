@@ -1,0 +1,1 @@
+"""The wire: params and results of every method, one file per family, and the method table. Imports no other room."""

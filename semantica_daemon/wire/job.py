@@ -1,0 +1,241 @@
+"""The params of the `job` family, and what its changes answer. `wire/job_view` has what a stored job looks like."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from semantica_daemon.wire.job_view import JobView, JobWithRuns
+from semantica_daemon.wire.run import Error
+from semantica_daemon.wire.types import (
+    FAR_FUTURE,
+    FEW,
+    At,
+    Count,
+    Generation,
+    JobId,
+    JobType,
+    Label,
+    Mode,
+    Ms,
+    OnRunning,
+    Params,
+    Priority,
+    Queue,
+    State,
+    Subject,
+    Value,
+    Wait,
+    about,
+)
+
+TRACEPARENT = r"\A[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z"
+
+
+class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """When a job may start. Conditions and a time are combined: all of them must hold."""
+
+    type: Annotated[
+        Literal["IMMEDIATE", "AT", "AFTER", "CONDITION"],
+        about("IMMEDIATE: now; AT needs scheduled_at, AFTER needs delay_ms, CONDITION needs a condition"),
+    ] = "IMMEDIATE"
+    scheduled_at: Annotated[At | None, about("not before this instant, epoch ms")] = None
+    delay_ms: Annotated[Ms | None, about("not before so many ms after the enqueue")] = None
+    wait_for_idle: Annotated[bool, about("only while the machine is idle")] = False
+    require_charging: Annotated[bool, about("only while the machine is on mains, or has no battery")] = False
+    wait_for_event: Annotated[Label | None, about("not before event.emit was called with this key")] = None
+    conditions: Annotated[
+        Annotated[dict[Label, Value], Meta(max_length=100)] | None,
+        about("not before event.emit was called with each of these keys and values"),
+    ] = None
+
+    @property
+    def has_conditions(self) -> bool:
+        return self.wait_for_idle or self.require_charging or self.wait_for_event is not None or bool(self.conditions)
+
+
+IMMEDIATE = Schedule()
+
+
+class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A job as a caller asks for it: the params of job.enqueue, and what a template stores."""
+
+    job_type: Annotated[JobType, about("name of the handler, or any name for a command")]
+    payload: Annotated[
+        dict[str, Any],
+        about('what the job works on; of a SUBPROCESS job {"argv": [...], "cwd": ..., "stdin"?, "umask"?}'),
+    ] = {}
+    queue: Annotated[Queue, about("queue in which it waits for a slot")] = "default"
+    subject_key: Annotated[Subject | None, about("what the job is about; with job_type it names the lane")] = None
+    generation: Annotated[Generation | None, about("version of the subject; without it the daemon counts up")] = None
+    supersede: Annotated[
+        Literal["lane", "subject", "none"],
+        about("which waiting jobs a newer one replaces: of the lane, of the whole subject, or none"),
+    ] = "lane"
+    on_running: Annotated[
+        OnRunning | None,
+        about("what happens to an older running job of the lane: finish lets it end, cancel interrupts it"),
+    ] = None
+    max_interrupts: Annotated[Count, about("after so many interruptions in a row the running job may finish")] = 3
+    debounce_ms: Annotated[Ms | None, about("wait until the lane has been quiet for so long")] = None
+    max_wait_ms: Annotated[Ms | None, about("bound on how long debounce_ms may postpone the job")] = None
+    priority: Annotated[Priority, about("higher starts first")] = 0
+    execution_mode: Annotated[
+        Mode | None, about("default: IN_PROCESS when a handler for job_type is registered, else SUBPROCESS")
+    ] = None
+    env_vars: Annotated[dict[str, str] | None, about("environment variables of a command; secrets are not stored")] = (
+        None
+    )
+    schedule: Annotated[Schedule, about("when the job may start")] = IMMEDIATE
+    stop_when_lost: Annotated[bool, about("end the run when the machine is no longer idle or on mains")] = False
+    max_attempts: Annotated[Count, about("runs in all; 0 and 1 both mean one")] = 0
+    backoff_factor: Annotated[
+        Annotated[float, Meta(ge=1, le=100)], about("each wait before a retry is this much longer than the last")
+    ] = 2.0
+    backoff_base_ms: Annotated[Ms, about("wait before the first retry")] = 1000
+    timeout_ms: Annotated[Annotated[int, Meta(ge=1, le=FAR_FUTURE)] | None, about("bound on one run")] = None
+    deadline: Annotated[At | None, about("instant by which the job must have ended, epoch ms")] = None
+    ttl_ms: Annotated[Ms | None, about("skipped when it has been QUEUED for so long")] = None
+    grace_ms: Annotated[Ms | None, about("time between SIGTERM and SIGKILL; default: the daemon's grace_ms")] = None
+    on_interrupt: Annotated[
+        Literal["fail", "requeue"], about("what a crash or shutdown of the daemon means for a running job")
+    ] = "fail"
+    leftovers: Annotated[
+        Literal["end", "keep"], about("whether processes that outlive the main one are ended or kept")
+    ] = "end"
+    workspace: Annotated[bool | None, about("not supported by this version")] = None
+    inputs: Annotated[list[str] | None, about("not supported by this version")] = None
+    parent_job_id: Annotated[str | None, about("not supported by this version")] = None
+    parents: Annotated[list[str] | None, about("not supported by this version")] = None
+    chain_group_id: Annotated[Label | None, about("a label that groups jobs")] = None
+    concurrency_key: Annotated[Label | None, about("not supported by this version")] = None
+    user_tag: Annotated[Label | None, about("a label to find the job by")] = None
+    trace_id: Annotated[Label | None, about("trace id, kept with the job and its events")] = None
+    traceparent: Annotated[
+        Annotated[str, Meta(pattern=TRACEPARENT)] | None, about("W3C trace context; used when trace_id is not given")
+    ] = None
+    idempotency_key: Annotated[Label | None, about("the same key with the same spec returns the same job")] = None
+    idempotency_ttl_ms: Annotated[Ms, about("how long the key is remembered")] = 86_400_000
+    template_id: Annotated[Label | None, about("id or name of a template that fills in what is not given")] = None
+    durable: Annotated[bool, about("answer only after the commit is synced to disk")] = False
+
+    @property
+    def trace(self) -> str | None:
+        """An explicit trace id, else the one inside the traceparent."""
+        return self.trace_id or (self.traceparent.split("-")[1] if self.traceparent else None)
+
+
+class EnqueueManyParams(Params, frozen=True):
+    jobs: Annotated[
+        Annotated[list[JobSpec], Meta(min_length=1, max_length=1000)], about("the jobs; all are stored, or none")
+    ]
+
+    @property
+    def durable(self) -> bool:
+        return any(spec.durable for spec in self.jobs)
+
+
+class Ack(Struct, frozen=True, gc=False):
+    """The answer to an enqueue."""
+
+    job_id: Annotated[str, about("id of the job")]
+    queue: Annotated[str, about("its queue")]
+    state: Annotated[str, about("its state after the enqueue")]
+    generation: Annotated[int | None, about("its generation in the lane; null without a subject_key")]
+    superseded: Annotated[tuple[str, ...], about("ids of the jobs it has replaced")] = ()
+    existing: Annotated[bool, about("true when the job was known already, by its key or generation")] = False
+    warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
+
+
+class Acks(Struct, frozen=True):
+    jobs: Annotated[list[Ack], about("one answer for each job, in order")]
+
+
+class Forecast(Struct, frozen=True):
+    """What an enqueue would do."""
+
+    would_supersede: Annotated[tuple[str, ...], about("ids of the waiting jobs it would replace")]
+    would_interrupt: Annotated[tuple[str, ...], about("ids of the running jobs it would interrupt")]
+    existing: Annotated[str | None, about("id of the known job that would be returned instead")]
+    state: Annotated[str, about("the state it would have")]
+    starts_when: Annotated[str, about("when it would start, as the rest of the sentence: it starts ...")]
+    warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
+
+
+class JobParams(Params, frozen=True):
+    job_id: Annotated[JobId, about("id of the job, or a unique prefix of it")]
+
+
+class ListParams(Params, frozen=True):
+    """Filters of job.list; a job must match all that are given."""
+
+    state: Annotated[Annotated[list[State], FEW] | None, about("in one of these states")] = None
+    queue: Annotated[Annotated[list[Queue], FEW] | None, about("in one of these queues")] = None
+    job_type: Annotated[Annotated[list[str], FEW] | None, about("of one of these types")] = None
+    user_tag: Annotated[Label | None, about("with this tag")] = None
+    chain_group_id: Annotated[Label | None, about("with this group label")] = None
+    subject_key: Annotated[Subject | None, about("about this subject")] = None
+    subject_prefix: Annotated[Subject | None, about("about a subject that begins so")] = None
+    created_after: Annotated[At | None, about("created after this instant, epoch ms")] = None
+    created_before: Annotated[At | None, about("created before this instant, epoch ms")] = None
+    sort: Annotated[Literal["newest", "oldest"], about("order by arrival")] = "newest"
+    limit: Annotated[Annotated[int, Meta(ge=1, le=200)], about("jobs per page")] = 50
+    cursor: Annotated[str | None, about("next_cursor of the page before")] = None
+
+
+class JobPage(Struct, frozen=True):
+    items: Annotated[list[JobView], about("the jobs of this page")]
+    next_cursor: Annotated[str | None, about("cursor of the next page; null after the last")]
+
+
+class WaitParams(JobParams, frozen=True):
+    timeout_ms: Annotated[Wait, about("answer after so long even if the job has not ended")] = 8000
+
+
+class WaitResult(Struct, frozen=True):
+    finished: Annotated[bool, about("whether the job has ended")]
+    job: Annotated[JobWithRuns, about("the job")]
+
+
+class CancelParams(Params, frozen=True):
+    """Exactly one selection: an id, ids, or a field of live jobs."""
+
+    job_id: Annotated[JobId | None, about("this job, by id or unique prefix")] = None
+    job_ids: Annotated[Annotated[list[JobId], Meta(max_length=1000)] | None, about("these jobs")] = None
+    user_tag: Annotated[Label | None, about("all live jobs with this tag")] = None
+    chain_group_id: Annotated[Label | None, about("all live jobs with this group label")] = None
+    subject_key: Annotated[Subject | None, about("all live jobs about this subject")] = None
+    queue: Annotated[Queue | None, about("all live jobs of this queue")] = None
+    reason: Annotated[Annotated[str, Meta(max_length=1000)], about("shown in the event")] = ""
+    wait_ms: Annotated[Wait, about("wait so long for running jobs to end")] = 0
+
+
+class CancelResult(Struct, frozen=True):
+    cancelled: Annotated[list[str], about("ids of the jobs that are CANCELLED now")]
+    cancelling: Annotated[list[str], about("ids of running jobs that were asked to stop")]
+    unchanged: Annotated[list[str], about("ids of jobs that had ended already")]
+
+
+class LogsParams(JobParams, frozen=True):
+    """Without `run` and `run_id` the newest run is read, and the end of the log is the end of the job."""
+
+    run: Annotated[Annotated[int, Meta(ge=1, le=1_000_000)] | None, about("attempt number")] = None
+    run_id: Annotated[Annotated[str, Meta(min_length=1, max_length=64)] | None, about("id of the run")] = None
+    offset: Annotated[Annotated[int, Meta(ge=0, le=2**62)], about("first byte")] = 0
+    limit: Annotated[Annotated[int, Meta(ge=1, le=1_048_576)], about("most bytes of this answer")] = 262_144
+    timeout_ms: Annotated[Wait, about("wait so long for more output when there is none")] = 0
+
+
+class LogChunk(Struct, frozen=True):
+    """A part of a run's log, and how the job stands, so that a follower needs no other call when it ends."""
+
+    chunk: Annotated[str, about("the text, cut at a whole character")]
+    encoding: Annotated[str, about('"utf-8", or "base64" for bytes that are no UTF-8')]
+    next_offset: Annotated[int, about("offset to go on with")]
+    eof: Annotated[bool, about("the run has ended and this is the last of its log")]
+    streams: Annotated[list[tuple[str, int]], about('the stream ("stdout" or "stderr") of each part, with its bytes')]
+    truncated: Annotated[bool, about("the log was longer than its limit: the middle is missing")]
+    run: Annotated[int | None, about("attempt number of the run; null before the first")]
+    run_id: Annotated[str | None, about("id of the run; null before the first")]
+    state: Annotated[str, about("state of the job")]
+    exit_code: Annotated[int | None, about("exit code of the job's newest run")]
+    error: Annotated[Error | None, about("error of the job")]

@@ -1,0 +1,82 @@
+"""The one table of methods: name, params, result, summary. `rpc` binds each row to the code behind it."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from semantica_daemon.wire import admin, event, job, machine, protocol, queue, run, schedule, template
+from semantica_daemon.wire.job_view import JobWithRuns
+from semantica_daemon.wire.reason import Explanation
+from semantica_daemon.wire.types import Params
+
+
+class Method(Struct, frozen=True):
+    """`waits`: a call may take long without doing anything; it does not count when a connection is asked to slow
+    down, and takes its turn only when it has something to answer."""
+
+    name: str
+    params: type[Struct]
+    result: Any
+    summary: str
+    waits: bool = False
+
+
+AnyParams = protocol.AnyParams
+METHODS = (
+    Method("job.enqueue", job.JobSpec, job.Ack, "store a job and start it when it may"),
+    Method("job.enqueue_many", job.EnqueueManyParams, job.Acks, "store up to 1,000 jobs, all or none"),
+    Method("job.plan", job.JobSpec, job.Forecast, "what an enqueue would do, without doing it"),
+    Method("job.get", job.JobParams, JobWithRuns, "a job and its runs"),
+    Method("job.list", job.ListParams, job.JobPage, "jobs by filters, a page at a time"),
+    Method("job.wait", job.WaitParams, job.WaitResult, "wait for the end of a job", waits=True),
+    Method("job.cancel", job.CancelParams, job.CancelResult, "cancel by id, tag, group, subject or queue", waits=True),
+    Method("job.explain", job.JobParams, Explanation, "why a job has not started, as reasons and as a sentence"),
+    Method("job.logs", job.LogsParams, job.LogChunk, "the output of a run, by byte offset", waits=True),
+    Method("run.progress", run.ProgressParams, run.RunAck, "report the progress of this run"),
+    Method("run.log", run.LogLineParams, run.RunAck, "report a line of this run, as an event"),
+    Method("run.result", run.ResultParams, run.RunAck, "report the result of this run: the job's result_summary"),
+    Method("event.subscribe", event.SubscribeParams, event.Subscription, "be notified of events"),
+    Method("event.unsubscribe", event.UnsubscribeParams, event.UnsubscribeResult, "end a subscription"),
+    Method("event.list", event.EventListParams, event.EventPage, "events of the past, a page at a time"),
+    Method("event.emit", event.EmitParams, event.EmitResult, "emit an event: jobs that wait for it may start"),
+    Method("template.put", template.PutTemplateParams, template.TemplateAck, "store a job spec under a name"),
+    Method("template.get", template.TemplateParams, template.TemplateView, "a template"),
+    Method("template.list", Params, template.TemplateList, "all templates"),
+    Method("template.delete", template.TemplateParams, template.DeleteTemplateResult,
+           "delete a template that no schedule uses"),
+    Method("schedule.put", schedule.PutScheduleParams, schedule.ScheduleAck, "make jobs from a template by cron"),
+    Method("schedule.get", schedule.GetScheduleParams, schedule.ScheduleView, "a schedule and its next times"),
+    Method("schedule.list", Params, schedule.ScheduleList, "all schedules"),
+    Method("schedule.delete", schedule.ScheduleParams, schedule.DeleteScheduleResult,
+           "delete a schedule; its jobs stay"),
+    Method("schedule.enable", schedule.ScheduleParams, schedule.EnableResult, "let a schedule fire, from now on"),
+    Method("schedule.disable", schedule.ScheduleParams, schedule.EnableResult, "stop a schedule until it is enabled"),
+    Method("schedule.trigger", schedule.ScheduleParams, schedule.TriggerResult, "fire a schedule once, now"),
+    Method("machine.get", Params, machine.MachineView, "whether the machine is idle and on mains, by source"),
+    Method("machine.activity", machine.ActivityParams, machine.ActivityAck, "report that an editor's user is typing"),
+    Method("queue.list", Params, queue.QueueList, "the queues, their slots and what they hold"),
+    Method("queue.configure", queue.ConfigureParams, queue.QueueSettings, "set slots and limits of a queue"),
+    Method("queue.pause", queue.PauseParams, queue.PauseState, "start no more jobs of a queue"),
+    Method("queue.resume", queue.ResumeParams, queue.PauseState, "go on with a paused queue"),
+    Method("admin.health", Params, admin.Health, "whether the daemon is ready, and how each part is"),
+    Method("admin.stats", Params, admin.Stats, "counts and times by queue, and of the system"),
+    Method("admin.config", Params, dict[str, Any], "the configuration in force"),
+    Method("admin.shutdown", admin.ShutdownParams, admin.ShutdownAck, "stop the daemon, as SIGTERM does"),
+    Method("rpc.discover", Params, dict[str, Any], "this table, as an OpenRPC document"),
+    Method("initialize", AnyParams, protocol.InitializeResult, "optional greeting: capabilities, version, limits"),
+    Method("initialized", AnyParams, None, "accepted from LSP clients"),
+    Method("shutdown", AnyParams, None, "accepted from LSP clients; exit follows"),
+    Method("exit", AnyParams, None, "close this connection, never the daemon"),
+    Method("$/cancelRequest", AnyParams, None, "end a waiting call, not the job"),
+)  # fmt: skip
+
+# Of the protocol, and refused as not supported until a later version brings them.
+LATER = {
+    "job": "retry update move hold release archive execute export",
+    "group": "create get list cancel",
+    "reservation": "acquire release get",
+    "worker": "register claim heartbeat complete fail leave list",
+    "artifact": "list verify",
+    "receipt": "get verify",
+    "admin": "metrics maintenance backup",
+}

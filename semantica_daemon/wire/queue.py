@@ -1,0 +1,60 @@
+"""The `queue` family: slots, limits and pauses of queues."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from semantica_daemon.wire.types import Ms, OnRunning, Params, Queue, about
+
+
+class ConfigureParams(Params, frozen=True):
+    """Fields that are left out stay as they are. Durable, and wins over the config file."""
+
+    queue: Annotated[Queue, about("the queue")]
+    slots: Annotated[Annotated[int, Meta(ge=0, le=10_000)] | None, about("jobs of it that may run at once")] = None
+    on_running: Annotated[OnRunning | None, about("default of its jobs")] = None
+    max_queued: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000_000)] | None, about("an enqueue is refused beyond so many waiting jobs")
+    ] = None
+
+
+class QueueSettings(Struct, frozen=True):
+    """The settings in force."""
+
+    queue: Annotated[str, about("the queue")]
+    slots: Annotated[int | None, about("jobs of it that may run at once")]
+    on_running: Annotated[str | None, about("default of its jobs")]
+    max_queued: Annotated[int | None, about("waiting jobs it takes")]
+
+
+class PauseParams(Params, frozen=True):
+    queue: Annotated[Queue | None, about("the queue; without it, all of them")] = None
+    resume_after_ms: Annotated[Ms | None, about("resume by itself after so long")] = None
+
+
+class ResumeParams(Params, frozen=True):
+    queue: Annotated[Queue | None, about("the queue; without it, all of them")] = None
+
+
+class PauseState(Struct, frozen=True):
+    queue: Annotated[str | None, about("the queue; null for all")]
+    paused: Annotated[bool, about("whether it starts no jobs; a queue stays paused while all are")]
+    resume_at: Annotated[int | None, about("when it resumes by itself, epoch ms")] = None
+
+
+class QueueView(Struct, frozen=True):
+    """A queue and what it holds."""
+
+    queue: Annotated[str, about("name of the queue")]
+    queued: Annotated[int, about("jobs that wait for a slot")]
+    scheduled: Annotated[int, about("jobs that may not start yet")]
+    running: Annotated[int, about("jobs that run")]
+    slots: Annotated[int, about("jobs of it that may run at once")]
+    paused: Annotated[bool, about("it starts no jobs")]
+    resume_at: Annotated[int | None, about("when it resumes by itself, epoch ms")]
+    max_queued: Annotated[int, about("waiting jobs it takes")]
+    on_running: Annotated[str, about("default of its jobs")]
+
+
+class QueueList(Struct, frozen=True):
+    queues: Annotated[list[QueueView], about("the queues by name")]

@@ -1,0 +1,39 @@
+"""Why a job has not started, or how it has ended: the typed reasons of job.explain."""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from semantica_daemon.wire.types import about
+
+
+class Reason(Struct, frozen=True, omit_defaults=True):
+    """`kind` is for programs, `message` for people; the other fields are the facts of the message."""
+
+    kind: Annotated[str, about("time, retry, debounce, event, condition, idle, power, turn, paused, lane, slots, ...")]
+    message: Annotated[str, about("the reason as a sentence")]
+    at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
+    job_id: Annotated[str | None, about("the other job that it is about")] = None
+    queue: Annotated[str | None, about("the queue that it is about")] = None
+    key: Annotated[str | None, about("key of the event that it waits for")] = None
+    value: Annotated[str | None, about("value of the event that it waits for")] = None
+    ahead: Annotated[int | None, about("jobs before it in the queue")] = None
+    running: Annotated[int | None, about("jobs that hold slots now")] = None
+    slots: Annotated[int | None, about("slots there are")] = None
+    idle_for_ms: Annotated[int | None, about("time since the last input")] = None
+    idle_ms: Annotated[int | None, about("how long without input counts as idle")] = None
+    attempt: Annotated[int | None, about("attempt number")] = None
+    max_attempts: Annotated[int | None, about("runs in all")] = None
+    code: Annotated[str | None, about("error code of the run")] = None
+
+
+class Explanation(Struct, frozen=True):
+    """The result of job.explain."""
+
+    job_id: Annotated[str, about("the job")]
+    state: Annotated[str, about("its state")]
+    summary: Annotated[str, about("the messages of the reasons, joined")]
+    reasons: Annotated[list[Reason], about("what it waits for, or how it has ended")]
+    queue_position: Annotated[int | None, about("jobs before it in the queue; null unless QUEUED")]
+    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null when nothing can tell")]
+    claim_attempts: Annotated[int, about("claims whose run could not be started")]

@@ -1,0 +1,92 @@
+"""The `schedule` family: jobs made from templates by cron."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from semantica_daemon.wire.job import Ack
+from semantica_daemon.wire.types import Label, Params, about
+
+Misfire = Literal["run_once", "skip", "run_all"]
+Overlap = Literal["queue", "skip", "supersede"]
+
+
+class PutScheduleParams(Params, frozen=True):
+    """Fields that are left out get their default; only `enabled` of a known schedule stays as it is."""
+
+    name: Annotated[Label, about("name of the schedule; the same name again replaces it")]
+    template_id: Annotated[Label, about("id or name of the template that its jobs are made from")]
+    cron_expression: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=256)],
+        about("five fields, six with seconds first, or @daily and its kin"),
+    ]
+    timezone: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=256)], about("zone of the cron expression, such as Europe/Berlin")
+    ] = "UTC"
+    enabled: Annotated[bool | None, about("whether it fires; default: true for a new one, else unchanged")] = None
+    param_overrides: Annotated[dict[str, Any] | None, about("laid over the template's payload")] = None
+    misfire: Annotated[
+        Misfire, about("times missed while the daemon was away: run once for all, skip them, or run all")
+    ] = "run_once"
+    overlap: Annotated[
+        Overlap, about("when the last job is still live: wait for it, skip this time, or supersede it")
+    ] = "queue"
+    schedule_id: Annotated[Label | None, about("change this one, by id or name, and give it the name")] = None
+
+
+class ScheduleAck(Struct, frozen=True):
+    schedule_id: Annotated[str, about("id of the schedule")]
+    name: Annotated[str, about("its name")]
+    next_trigger_at: Annotated[int | None, about("when it fires next, epoch ms; null when disabled")]
+    created: Annotated[bool, about("false: a known one was replaced")]
+
+
+class ScheduleParams(Params, frozen=True):
+    schedule_id: Annotated[Label, about("id or name of the schedule")]
+
+
+class GetScheduleParams(ScheduleParams, frozen=True):
+    upcoming: Annotated[Annotated[int, Meta(ge=1, le=100)], about("how many of its next times to list")] = 5
+
+
+class ScheduleView(Struct, frozen=True):
+    """A stored schedule."""
+
+    schedule_id: Annotated[str, about("id of the schedule")]
+    name: Annotated[str, about("its name")]
+    template_id: Annotated[str, about("id of its template")]
+    template_name: Annotated[str, about("name of its template")]
+    cron_expression: Annotated[str, about("when it fires")]
+    timezone: Annotated[str, about("zone of the cron expression")]
+    enabled: Annotated[bool, about("whether it fires")]
+    param_overrides: Annotated[Raw, about("laid over the template's payload")]
+    misfire: Annotated[str, about("run_once, skip or run_all")]
+    overlap: Annotated[str, about("queue, skip or supersede")]
+    last_triggered_at: Annotated[int | None, about("when it last made a job")]
+    next_trigger_at: Annotated[int | None, about("when it fires next; null when disabled")]
+    last_job_id: Annotated[str | None, about("id of the last job it has made")]
+    created_at: Annotated[int, about("when it was created, epoch ms")]
+    updated_at: Annotated[int, about("when it was last changed")]
+    upcoming: Annotated[list[int], about("its next times; in schedule.list only the next one")]
+
+
+class ScheduleList(Struct, frozen=True):
+    schedules: Annotated[list[ScheduleView], about("the schedules by name")]
+
+
+class EnableResult(Struct, frozen=True):
+    schedule_id: Annotated[str, about("id of the schedule")]
+    enabled: Annotated[bool, about("whether it fires now")]
+    next_trigger_at: Annotated[int | None, about("when it fires next")]
+
+
+class DeleteScheduleResult(Struct, frozen=True):
+    schedule_id: Annotated[str, about("id of the schedule")]
+    deleted: Annotated[bool, about("always true")] = True
+
+
+class TriggerResult(Struct, frozen=True):
+    schedule_id: Annotated[str, about("id of the schedule")]
+    job: Annotated[Ack | None, about("the job; null when an earlier one is live and the schedule skips overlaps")]
+    skipped: Annotated[str | None, about('"overlap" when there is no job')]
+    next_trigger_at: Annotated[int | None, about("when it fires next by itself")]
