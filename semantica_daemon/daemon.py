@@ -24,7 +24,6 @@ from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
-from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.machine import Machine, Rules, Signals
 from semantica_daemon.engine.output import Output
@@ -38,6 +37,7 @@ from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.lock import Held, locked
+from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
@@ -142,7 +142,7 @@ class Opened(NamedTuple):
 
     lock: Held
     handlers: Handlers
-    intake: Intake
+    admission: Admission
     current: CurrentFacts
     database: Database
     readers: Readers
@@ -153,12 +153,13 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
     """lock → database → readers → parts → writer → recovery → passes → server → ready, and back."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
     with locked(setting.paths) as lock:
-        intake = Intake(found, environment.allowed(os.environ))
+        arg_max = os.sysconf("SC_ARG_MAX")
+        admission = Admission(found.payload_decoders(), environment.allowed(os.environ), arg_max)
         current = CurrentFacts()
-        database = open_database(setting, intake, current)
+        database = open_database(setting, admission, current)
         lock.note(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
-            daemon = assemble(setting, Opened(lock, found, intake, current, database, readers))
+            daemon = assemble(setting, Opened(lock, found, admission, current, database, readers))
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.look_at_clock()
             recovered = await daemon.commands.run(recover, await orphans_ended(setting, readers))
@@ -203,7 +204,7 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
         writer=writer,
         readers=readers,
         feed=feed,
-        intake=opened.intake,
+        admission=opened.admission,
         waiting=Waiting(readers, commands, feed),
         output=Output(readers, feed, dispatcher.watch),
         machine=machine,
@@ -285,7 +286,7 @@ def workshop(setting: Setting, opened: Opened, commands: CommandQueue, feed: Fee
     )
 
 
-def open_database(setting: Setting, intake: Intake, current: CurrentFacts) -> Database:
+def open_database(setting: Setting, admission: Admission, current: CurrentFacts) -> Database:
     try:
         connection = connect(setting.paths.database)
         applied = migrate(connection, setting.clock.now())
@@ -297,4 +298,4 @@ def open_database(setting: Setting, intake: Intake, current: CurrentFacts) -> Da
         log.info("migrated", versions=applied)
     rules = limits(setting.config.slots, setting.config.queues)
     full = setting.config.daemon.durability == "full"
-    return Database(connection, rules, setting.random, intake.admit, current, full)
+    return Database(connection, rules, setting.random, admission, current, full)

@@ -8,21 +8,20 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.engine import handlers
-from semantica_daemon.engine.intake import Intake
+from semantica_daemon.model.admission import Admission, Admitted
 from semantica_daemon.model.machine import CurrentFacts, Facts
 from semantica_daemon.model.queue import QueueRules, limits
-from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.database import Command, Committed, Database, Verb, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.wire.job import JobSpec
 from tests.homes import copy_migrated_database
 
 NOW = 1_800_000_000_000
-INTAKE = Intake(handlers.load({}, []), {"PATH": "/usr/bin:/bin"})
+ADMISSION = Admission(handlers.load({}, []).payload_decoders(), {"PATH": "/usr/bin:/bin"}, 2_097_152)
 
 
 def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:
-    return INTAKE.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
+    return ADMISSION.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
 
 
 class Store:
@@ -36,7 +35,7 @@ class Store:
         migrate(self.connection, NOW)
         self.limits = limits(slots, queues or {})
         self.current = CurrentFacts()
-        self.database = Database(self.connection, self.limits, Random(seed), INTAKE.admit, self.current)
+        self.database = Database(self.connection, self.limits, Random(seed), ADMISSION, self.current)
         self.now = NOW
         self.committed: Committed | None = None
 

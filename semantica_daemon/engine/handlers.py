@@ -1,7 +1,6 @@
 """IN_PROCESS handlers: where they come from, what they are given (ctx), and the three that are built in."""
 
 import asyncio
-import difflib
 import importlib
 import inspect
 import sys
@@ -13,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.engine.reporter import LONGEST_LINE, Reporter, storable
-from semantica_daemon.errors import NoHandler, PayloadRefused, StartRefused
+from semantica_daemon.errors import StartRefused
+from semantica_daemon.model.admission import no_handler
 from semantica_daemon.model.event import LEVELS
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.store.writes.report import Line
@@ -87,25 +87,15 @@ class Handlers:
     def names(self) -> list[str]:
         return sorted(self._found)
 
+    def payload_decoders(self) -> dict[str, "msgspec.json.Decoder[Any] | None"]:
+        """For admission: the decoder of each typed payload; None where any object will do."""
+        return {name: handler.payload if handler.is_typed else None for name, handler in self._found.items()}
+
     def get(self, job_type: str) -> Handler:
         handler = self._found.get(job_type)
         if handler is None:
-            near = difflib.get_close_matches(job_type, self._found, 1)
-            hint = f"did you mean {near[0]}?" if near else "handlers come from [handlers] in the config"
-            raise NoHandler(f"no handler is registered for job_type {job_type}", hint, path="$.job_type")
+            raise no_handler(job_type, self._found)
         return handler
-
-    def check(self, job_type: str, payload: bytes) -> None:
-        """A typed payload is refused when it is handed in, not when it is run."""
-        handler = self.get(job_type)
-        if not handler.is_typed:
-            return
-        try:
-            handler.payload.decode(payload)
-        except msgspec.ValidationError as error:
-            message = str(error).replace("`$", "`$.payload")
-            path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
-            raise PayloadRefused(message, f"{job_type} says what its payload must look like", path=path) from None
 
 
 def load(configured: dict[str, str], search_path: list[str]) -> Handlers:

@@ -14,7 +14,6 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
-from semantica_daemon.engine.intake import Intake
 from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.output import Output
@@ -23,6 +22,7 @@ from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InvalidParams, JobNotFound, Stopping, TooManySubscriptions
+from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import Filter
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.schedule import upcoming
@@ -81,7 +81,7 @@ class Rooms(Struct):
     writer: Writer
     readers: Readers
     feed: Feed
-    intake: Intake
+    admission: Admission
     waiting: Waiting
     output: Output
     machine: Machine

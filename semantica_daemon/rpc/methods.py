@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from semantica_daemon.errors import NotSupported, UnknownMethod
+from semantica_daemon.model.admission import Admitted
 from semantica_daemon.rpc import answers, runs
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.rpc.session import Session
-from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.writes import enqueue, queues, report, schedules, templates
 from semantica_daemon.wire import methods as wire
@@ -43,11 +43,11 @@ class Method(NamedTuple):
 
 
 def _admit(rooms: Rooms, spec: JobSpec) -> Admitted:
-    return rooms.intake.admit(spec)
+    return rooms.admission.admit(spec)
 
 
 def _admit_all(rooms: Rooms, many: EnqueueManyParams) -> list[Admitted]:
-    return rooms.intake.admit_all(many.jobs)
+    return rooms.admission.admit_all(many.jobs)
 
 
 def _as_it_is(rooms: Rooms, request: Any) -> Any:

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
+from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
-from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.transition import Claim
@@ -82,13 +82,13 @@ class Database:
         connection: sqlite3.Connection,
         limits: Limits,
         random: Random,
-        admit: Admit,
+        admission: Admission,
         machine: CurrentFacts,
         full: bool = False,
     ) -> None:
         self._connection = connection
         self._counts = Counts(limits)
-        self.given = Given(self._counts, Ids(random), admit, machine)
+        self.given = Given(self._counts, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self._sequence = 0

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
-from semantica_daemon.store.admitted import Admit
 from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.wire.event import Event
@@ -46,7 +46,7 @@ class Given(Struct):
 
     counts: Counts
     ids: Ids
-    admit: Admit
+    admission: Admission
     machine: CurrentFacts
 
 
@@ -61,7 +61,7 @@ class Tx:
         self.ids = given.ids
         self.position = position
         self.facts = given.machine.facts
-        self.admit = given.admit
+        self.admit = given.admission.admit
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
         self.due: int | None = None

@@ -18,7 +18,7 @@ from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.queues import configure, pause
 from semantica_daemon.wire.queue import ConfigureParams, PauseParams
-from tests.builders import INTAKE, NOW, Store, admitted
+from tests.builders import ADMISSION, NOW, Store, admitted
 from tests.store import invariants
 from tests.store.steps import begin, claimed_ids, claims, end, put
 
@@ -207,7 +207,7 @@ def test_a_synced_commit_writes_something_to_sync(store: Store) -> None:
 
 
 def test_durability_full_syncs_every_commit(store: Store) -> None:
-    always = Database(store.connection, store.limits, Random(0), INTAKE.admit, store.current, full=True)
+    always = Database(store.connection, store.limits, Random(0), ADMISSION, store.current, full=True)
     committed = always.transact([Command(synchronous, None)], NOW, False)
     assert (committed.results, committed.synced) == ([FULL], True)
 
@@ -228,7 +228,7 @@ def test_a_restart_goes_on_where_it_was(store: Store) -> None:
     put(store, queue="a")
     claims(store)
     waiting = put(store, queue="one")
-    again = Database(store.connection, store.limits, Random(1), INTAKE.admit, store.current)
+    again = Database(store.connection, store.limits, Random(1), ADMISSION, store.current)
     assert (again.sequence, again.epoch) == (3, store.database.epoch)
     committed = again.transact([enqueuing(queue="one")], NOW, True)
     (ack,) = committed.results
@@ -249,5 +249,5 @@ def test_the_epoch_is_the_database_s_own(store: Store, tmp_path: Path) -> None:
     """One that was made anew, not copied as the others of these tests are."""
     connection = connect(tmp_path / "other.db")
     migrate(connection, NOW)
-    assert store.database.epoch != Database(connection, store.limits, Random(0), INTAKE.admit, store.current).epoch
+    assert store.database.epoch != Database(connection, store.limits, Random(0), ADMISSION, store.current).epoch
     connection.close()

@@ -9,7 +9,7 @@ import msgspec
 
 from benchmarks.instructions.store import DATABASE, JOB, NOW
 from semantica_daemon.engine import handlers
-from semantica_daemon.engine.intake import Intake
+from semantica_daemon.model.admission import Admission
 from semantica_daemon.store.database import connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.wire.job import JobSpec
@@ -19,8 +19,8 @@ def main(folder: Path) -> None:
     connection = connect(folder / DATABASE)
     migrate(connection, NOW)
     connection.close()
-    intake = Intake(handlers.load({}, []), {"PATH": "/usr/bin:/bin"})
-    job = intake.admit(msgspec.convert({"job_type": "semantica.noop"}, JobSpec))
+    admission = Admission(handlers.load({}, []).payload_decoders(), {"PATH": "/usr/bin:/bin"}, 2_097_152)
+    job = admission.admit(msgspec.convert({"job_type": "semantica.noop"}, JobSpec))
     (folder / JOB).write_bytes(pickle.dumps(job))
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from semantica_daemon.model.admission import Admission
+from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.database import Command, Database, connect
@@ -26,7 +28,9 @@ class Store:
     def __init__(self, folder: Path, slots: int) -> None:
         self.wal = folder / f"{DATABASE}-wal"
         self.connection = connect(folder / DATABASE)
-        self._database = Database(self.connection, limits(slots, RULES), Random(0), _never)
+        self._database = Database(
+            self.connection, limits(slots, RULES), Random(0), Admission({}, {}, 0), CurrentFacts()
+        )
         self._job = pickle.loads((folder / JOB).read_bytes())
         self._now = NOW
 
@@ -66,7 +70,3 @@ def settle_garbage() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
-
-
-def _never(spec: Any) -> Any:
-    raise RuntimeError("no job of these figures is made from a template")

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
+from semantica_daemon.model.admission import Admitted
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
-from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import Ack, JobSpec
 

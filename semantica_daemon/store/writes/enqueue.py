@@ -6,10 +6,10 @@ import msgspec
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.model import start, state
+from semantica_daemon.model.admission import Admitted
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import arrival, transition
-from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.decide import Decided, decide

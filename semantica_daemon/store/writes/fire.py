@@ -9,8 +9,8 @@ from msgspec import Struct
 from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import schedule as rule
 from semantica_daemon.model import state
+from semantica_daemon.model.admission import Origin
 from semantica_daemon.store import transition, turns
-from semantica_daemon.store.admitted import Origin
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate

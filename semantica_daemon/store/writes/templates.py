@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.errors import InUse, InvalidParams, NameTaken, Refusal, TemplateNotFound
-from semantica_daemon.store.admitted import Admitted, Origin
+from semantica_daemon.model.admission import Admitted, Origin
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.template import DeleteTemplateResult, PutTemplateParams, TemplateAck, TemplateParams

@@ -1,35 +1,68 @@
-"""What a spec must be before the writer sees it: sound in itself, runnable here, and small enough to keep."""
+"""The rule that turns a JobSpec into a job that can be stored: valid in itself, runnable here, small enough to keep.
 
-import os
+It is pure: which handlers there are and what they take, the inherited environment and the system's limit are values.
+Callers' specs are admitted before their command is queued; specs made from a template, inside the transaction.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from semantica_daemon import environment
-from semantica_daemon.engine.handlers import Handlers
-from semantica_daemon.errors import InvalidParams, NotSupported, Refusal
+from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal
 from semantica_daemon.model.command import check_length, check_variables, command_line
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.store.admitted import Admitted
 from semantica_daemon.wire.job import JobSpec
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
 FOR_COMMANDS = "env_vars is not used: a handler has the daemon's own environment"
-OURS_BYTES = 8192  # left for the variables that every run is given
+OWN_VARIABLES_BYTES = 8192  # left for the variables that every run is given
+
+Decoder = msgspec.json.Decoder[Any]
 
 
-class Intake:
-    def __init__(self, handlers: Handlers, inherited: dict[str, str]) -> None:
-        """`inherited`: what a run has of the daemon's own environment."""
+class Origin(Struct, frozen=True, gc=False):
+    """What a job was made from. `awaits_turn`: an earlier job of the schedule has to end first."""
+
+    template_id: str | None = None
+    schedule_id: str | None = None
+    awaits_turn: bool = False
+
+
+NO_ORIGIN = Origin()
+
+
+class Admitted(Struct, frozen=True, gc=False):
+    """A spec that was checked, with its payload and environment as they are stored, and the secrets of the environment,
+    which are kept in memory only. A spec that names a template is not checked yet: `mode` is empty."""
+
+    spec: JobSpec
+    mode: str
+    payload: str
+    spec_hash: str | None
+    env: str | None = None
+    secrets: dict[str, str] | None = None
+    warnings: tuple[str, ...] = ()
+    origin: Origin = NO_ORIGIN
+
+
+class Admission:
+    """`handlers`: the decoder of the payload of each handler's job_type, None when any object will do. `inherited`:
+    the part of the daemon's environment that a run is given. `arg_max`: SC_ARG_MAX of the system."""
+
+    def __init__(self, handlers: Mapping[str, Decoder | None], inherited: dict[str, str], arg_max: int) -> None:
         self._handlers = handlers
         self._inherited = inherited
-        self._longest = os.sysconf("SC_ARG_MAX") - OURS_BYTES
+        self._longest = arg_max - OWN_VARIABLES_BYTES
 
     def admit(self, spec: JobSpec) -> Admitted:
-        """One that names a template is looked at when that has filled it in, inside the transaction."""
+        """A spec that names a template is checked when the template has filled it in."""
         if spec.template_id is not None:
             return Admitted(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
         check(spec)
@@ -40,15 +73,15 @@ class Intake:
             raise _refused("the payload is nested too deep", "put it into a file and name the file") from None
         admitted = Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
         if mode == "IN_PROCESS":
-            self._handlers.check(spec.job_type, payload.encode())
+            self._check_payload(spec.job_type, payload)
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if spec.env_vars else admitted
         return self._command(admitted)
 
     def _command(self, job: Admitted) -> Admitted:
-        """What can be known now of whether it can be run; whether the command is there shows when it is."""
+        """Checks everything but whether the command exists, which only its start can tell."""
         env = job.spec.env_vars or {}
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
-            self._handlers.get(job.spec.job_type)  # refuses: a name that was mistyped is likelier than a command
+            raise no_handler(job.spec.job_type, self._handlers)  # a mistyped name is likelier than a command
         check_variables(env)
         check_length(command_line(job.spec.payload), {**self._inherited, **env}, self._longest)
         if not env:
@@ -71,6 +104,17 @@ class Intake:
             _check_integers(spec.payload, "$.payload")
         return payload.decode()
 
+    def _check_payload(self, job_type: str, payload: str) -> None:
+        decoder = self._handlers[job_type]
+        if decoder is None:
+            return
+        try:
+            decoder.decode(payload)
+        except msgspec.ValidationError as error:
+            message = str(error).replace("`$", "`$.payload")
+            path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
+            raise PayloadRefused(message, f"{job_type} says what its payload must look like", path=path) from None
+
     def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
         admitted = []
         for number, spec in enumerate(specs):
@@ -83,9 +127,10 @@ class Intake:
 
     def _mode(self, spec: JobSpec) -> str:
         """As asked for; else IN_PROCESS when there is a handler, SUBPROCESS when there is none."""
-        if spec.execution_mode == "IN_PROCESS" or (spec.execution_mode is None and spec.job_type in self._handlers):
-            self._handlers.get(spec.job_type)
+        if spec.job_type in self._handlers and spec.execution_mode in (None, "IN_PROCESS"):
             return "IN_PROCESS"
+        if spec.execution_mode == "IN_PROCESS":
+            raise no_handler(spec.job_type, self._handlers)
         if spec.execution_mode == "EXTERNAL":
             raise NotSupported(
                 "EXTERNAL jobs are not supported by this version - at `$.execution_mode`",
@@ -95,8 +140,14 @@ class Intake:
         return "SUBPROCESS"
 
 
+def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:
+    near = difflib.get_close_matches(job_type, list(known), 1)
+    hint = f"did you mean {near[0]}?" if near else "handlers come from [handlers] in the config"
+    return NoHandler(f"no handler is registered for job_type {job_type}", hint, path="$.job_type")
+
+
 def _check_integers(value: Any, path: str) -> None:
-    """JSON knows no limit, but what reads these numbers next does; walked only when there is a long one."""
+    """JSON has no limit on integers, but SQLite and most readers do; called only when there is a long one."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_integers(item, f"{path}.{key}")
