@@ -19,10 +19,10 @@ CREATE TABLE schedules (
   misfire TEXT NOT NULL DEFAULT 'run_once' CHECK (misfire = 'run_once' OR misfire = 'skip' OR misfire = 'run_all'),
   overlap TEXT NOT NULL DEFAULT 'queue' CHECK (overlap = 'queue' OR overlap = 'skip' OR overlap = 'supersede'),
   last_triggered_at INTEGER,
-  -- The unbroken row of times that it has dealt with: a clock that is set back will show some of them again.
+  -- The watermark fired_to is the latest time that was fired; all times from fired_from to it were. After the clock is
+  -- set back by less than three hours they are not fired again.
   fired_from INTEGER,
   fired_to INTEGER,
-  missed_until INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,

@@ -1,6 +1,13 @@
-"""What a cron schedule does when its time has come: which occurrences become jobs, which are skipped, when next.
+"""Which times of a cron schedule become jobs, which are skipped, and when the schedule fires next.
 
-`cron` says when an expression fires; here is what is made of it after a suspend, a stop or a stepped clock.
+`cron` computes the times. A schedule keeps the latest time it fired as a watermark, and where the unbroken row of times
+before it begins: times that were skipped are not in it. When the wall clock is set, cron's three-hour rule applies:
+
+| the clock shows                                 | the schedule                                                     |
+|-------------------------------------------------|------------------------------------------------------------------|
+| a later time: set forward, or after a suspend   | fires or skips the times it missed, by `misfire`                 |
+| an earlier time, < 3 h before the watermark     | does not fire again what it fired, and waits for the next time   |
+| an earlier time, ≥ 3 h before the watermark     | goes by the new clock at once: the watermark is of a wrong clock |
 """
 
 from collections.abc import Iterator
@@ -12,13 +19,42 @@ from semantica_daemon.errors import InvalidParams
 from semantica_daemon.model import cron
 
 ON_TIME_MS = 30_000
-MOST_AT_ONCE = 1000
-MOST_COUNTED = 500
-TWO_DAYS_MS = 2 * 86_400_000
+MAX_FIRED = 1000  # of the missed times; older ones are skipped
+MAX_FIRED_AT_ONCE = 10  # in one transaction; the rest stay due
+MAX_COUNTED = 500
+CLOCK_CORRECTION_MS = 3 * 3_600_000
+
+
+class FiredRange(Struct, frozen=True):
+    """All times from `first` to `last` were fired. `last` is the watermark."""
+
+    first: int
+    last: int
+
+    def covers(self, at: int) -> bool:
+        return self.first <= at <= self.last
+
+
+class Timing(Struct, frozen=True):
+    """The fields of a schedule that decide when it fires."""
+
+    cron_expression: str
+    timezone: str
+    misfire: str
+    fired_from: int | None
+    fired_to: int | None
+
+    @property
+    def fired(self) -> FiredRange | None:
+        return None if self.fired_from is None or self.fired_to is None else FiredRange(self.fired_from, self.fired_to)
+
+    def fired_by_this_clock(self, now: int) -> FiredRange | None:
+        """None for a watermark that lies three hours or more ahead: the clock that made it was wrong."""
+        return self.fired if self.fired_to is not None and self.fired_to < now + CLOCK_CORRECTION_MS else None
 
 
 class Firing(Struct, frozen=True):
-    """`fire` ascends; `skipped` is at most MOST_COUNTED, `skipped_more` says that there were more."""
+    """`fire` ascends. `skipped` counts at most MAX_COUNTED times; `skipped_more` is true when there were more."""
 
     fire: tuple[int, ...]
     skipped: int
@@ -26,67 +62,37 @@ class Firing(Struct, frozen=True):
     first_skipped: int | None
     last_skipped: int | None
     next_trigger_at: int | None
+    fired: FiredRange | None
 
 
-class Fired(Struct, frozen=True):
-    """An unbroken row of occurrences that have been dealt with."""
-
-    first: int
-    last: int
-
-
-def due(expression: str, zone: str, misfire: str, trigger_at: int, now: int, fired: Fired | None = None) -> Firing:
-    """Whatever the policy, the newest fire and the older are skipped; it says how many. Work is bounded by counting
-    back from now. What has fired before the clock was set back is neither.
-    """
-    if trigger_at > now:
-        return Firing((), 0, False, None, None, trigger_at)
-    most = MOST_AT_ONCE if misfire == "run_all" else 1
-    missed = _since(expression, zone, trigger_at, now, fired)
-    newest_first = list(islice(missed, most + MOST_COUNTED + 1))
-    if misfire == "skip" and newest_first and now - newest_first[0] > ON_TIME_MS:
+def due(timing: Timing, trigger_at: int, now: int) -> Firing:
+    """Fires the newest of the times since `trigger_at` and skips the older ones, as many as `misfire` says."""
+    most = MAX_FIRED if timing.misfire == "run_all" else 1
+    newest_first = list(islice(_missed(timing, trigger_at, now), most + MAX_COUNTED + 1))
+    if timing.misfire == "skip" and newest_first and now - newest_first[0] > ON_TIME_MS:
         most = 0
-    fire, skipped = newest_first[:most], newest_first[most:]
+    fire, skipped = newest_first[:most][::-1], newest_first[most:]
+    fire, left = fire[:MAX_FIRED_AT_ONCE], fire[MAX_FIRED_AT_ONCE:]
+    fired = _extend(timing.fired_by_this_clock(now), fire, bool(skipped), now)
+    skipped_more = len(skipped) > MAX_COUNTED
     return Firing(
-        fire=tuple(reversed(fire)),
-        skipped=min(len(skipped), MOST_COUNTED),
-        skipped_more=len(skipped) > MOST_COUNTED,
-        first_skipped=trigger_at if skipped else None,
-        last_skipped=skipped[0] if skipped else None,
-        next_trigger_at=cron.next_after(expression, zone, now),
+        fire=tuple(fire),
+        skipped=min(len(skipped), MAX_COUNTED),
+        skipped_more=skipped_more,
+        first_skipped=trigger_at if skipped_more else min(skipped, default=None),
+        last_skipped=max(skipped, default=None),
+        next_trigger_at=left[0] if left else _next_time(timing, fired, now),
+        fired=fired,
     )
 
 
-def _since(expression: str, zone: str, trigger_at: int, now: int, fired: Fired | None) -> Iterator[int]:
-    """The newest first. What was promised counts, even if the zone's rules have changed since and it would no longer be
-    an occurrence."""
-    if fired is None or fired.last < trigger_at or now < fired.first:
-        yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, now))
-    else:
-        yield from takewhile(lambda at: at > fired.last, cron.occurrences_back(expression, zone, now))
-        before = cron.occurrences_back(expression, zone, fired.first - 1)
-        yield from takewhile(lambda at: at > trigger_at, before)
-    if fired is None or not fired.first <= trigger_at <= fired.last:
-        yield trigger_at
-
-
-def going_on(expression: str, zone: str, trigger_at: int, now: int, most: int, fired: Fired | None = None) -> Firing:
-    """The oldest of what is left, and where to go on; nothing is skipped any more."""
-    found = list(islice(_new_ones(expression, zone, trigger_at, now, fired), most + 1))
-    due = [at for at in found if at <= now][:most]
-    return Firing(tuple(due), 0, False, None, None, found[len(due)] if len(found) > len(due) else None)
-
-
-def _new_ones(expression: str, zone: str, trigger_at: int, now: int, fired: Fired | None) -> Iterator[int]:
-    """From then on, without what has fired before the clock was set back."""
-    at = not_again(expression, zone, fired, trigger_at, now)
-    while at is not None:
-        yield at
-        at = not_again(expression, zone, fired, cron.next_after(expression, zone, at), now)
+def next_time(timing: Timing, now: int) -> int | None:
+    """By the clock as it is now, without the times that were fired before the clock was set back."""
+    return _next_time(timing, timing.fired_by_this_clock(now), now)
 
 
 def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:
-    """So many of its next times; only the first, where its zone is gone from this machine."""
+    """The next `count` times; only the first when this machine no longer has the time zone."""
     if next_at is None:
         return []
     try:
@@ -95,28 +101,30 @@ def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> lis
         return [next_at]
 
 
-def settled(expression: str, zone: str, fired: Fired | None, now: int) -> int | None:
-    """next_trigger_at anew, after the clock was stepped or the daemon was away."""
-    return not_again(expression, zone, fired, cron.next_after(expression, zone, now), now)
+def _missed(timing: Timing, trigger_at: int, now: int) -> Iterator[int]:
+    """The newest first, since only a bounded number is read. `trigger_at` counts even if the rules of the time zone
+    have changed and it is no longer a time of the expression.
+    """
+    back = cron.occurrences_back(timing.cron_expression, timing.timezone, now)
+    fired = timing.fired_by_this_clock(now)
+    if fired is not None and fired.first <= now and trigger_at <= fired.last:
+        yield from takewhile(lambda at: at > fired.last, back)
+    else:
+        yield from takewhile(lambda at: at > trigger_at, back)
+        yield trigger_at
 
 
-def not_again(expression: str, zone: str, fired: Fired | None, at: int | None, now: int) -> int | None:
-    """Set back by hours, the clock will show again what has fired already: the first after that. Further in the future
-    than two days, it was wrong when that fired."""
-    if at is not None and fired is not None and fired.first <= at <= fired.last <= now + TWO_DAYS_MS:
-        return cron.next_after(expression, zone, fired.last)
-    return at
-
-
-def extended(expression: str, zone: str, fired: Fired | None, firing: Firing) -> Fired | None:
-    """With what fires now; after a break it begins anew. What lies ahead of a clock that was set back is remembered."""
-    if not firing.fire:
+def _extend(fired: FiredRange | None, fire: list[int], gap: bool, now: int) -> FiredRange | None:
+    """The range with `fire`. A range that the clock has yet to pass again stays as it is; a gap begins a new one."""
+    if fired is not None and (fired.last > now or (not fire and not gap)):
         return fired
-    first, last = firing.fire[0], firing.fire[-1]
-    if fired is None:
-        return Fired(first, last)
-    if last < fired.first and fired.last <= last + TWO_DAYS_MS:
-        return Fired(first, fired.last) if cron.next_after(expression, zone, last) == fired.first else fired
-    if not firing.skipped and cron.next_after(expression, zone, fired.last) == first:
-        return Fired(fired.first, last)
-    return Fired(first, last)
+    if not fire:
+        return None
+    return FiredRange(fire[0] if fired is None or gap else fired.first, fire[-1])
+
+
+def _next_time(timing: Timing, fired: FiredRange | None, now: int) -> int | None:
+    at = cron.next_after(timing.cron_expression, timing.timezone, now)
+    if at is not None and fired is not None and fired.covers(at):
+        return cron.next_after(timing.cron_expression, timing.timezone, fired.last)
+    return at

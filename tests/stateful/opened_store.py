@@ -19,7 +19,6 @@ from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.clock import Reading, set_clock
 from tests.builders import NOW, Store
 from tests.stateful.known import Time
-from tests.stateful.occurrences import Occurrences
 from tests.stateful.reference import Reference
 from tests.stateful.timetable import Timetable
 from tests.store import invariants
@@ -38,12 +37,10 @@ class OpenedStore(RuleBasedStateMachine):
         self.uptime, self.boots = 0, 1
         self.store = Store(self.home / "meta.db", SLOTS, QUEUES)
         self.model = Reference(SLOTS, {"one": 1}, {"small": 3}, self.time)
-        self.timetable = Timetable(self.model, self.next_trigger_at)
-        self.accounts: dict[str, Occurrences] = {}
+        self.timetable = Timetable(self.model)
         self.starts, self.was_set_back = 0, False
         self.live: list[Recorded] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
-        self.unaccounted: list[tuple[str, dict[str, Any]]] = []
         self.queued: list[str] = []
         self.stops: list[StopRun] = []
         self.to_stop: set[str] = set()
@@ -59,11 +56,6 @@ class OpenedStore(RuleBasedStateMachine):
     def reading(self) -> Reading:
         return Reading(f"boot {self.boots}", self.time.now - self.uptime)
 
-    def next_trigger_at(self, schedule_id: str) -> int | None:
-        (row,) = self.store.rows("SELECT next_trigger_at FROM schedules WHERE schedule_id = ?", schedule_id)
-        at: int | None = row["next_trigger_at"]
-        return at
-
     def passes(self, ms: int) -> None:
         self.time.passes(ms)
         self.uptime += ms
@@ -75,7 +67,6 @@ class OpenedStore(RuleBasedStateMachine):
         self.stops = committed.stops
         told = [one.event for one in committed.events if one.event.event_type.startswith("schedule.")]
         self.told = [(one.event_type, msgspec.json.decode(one.payload)) for one in told]
-        self.unaccounted += self.told
         self.queued = [str(one.event.job_id) for one in committed.events if one.event.event_type == "job.queued"]
         return committed
 
@@ -91,15 +82,6 @@ class OpenedStore(RuleBasedStateMachine):
             self.model.claim(found)
         assert len(self.model.running()) <= SLOTS
         assert sum(job.queue == "one" for job in self.model.running()) <= 1
-
-    def open_accounts(self) -> None:
-        """Somebody has meddled with its times: from here on none is left out, and what has come does not come again."""
-        for row in self.store.rows("SELECT * FROM schedules"):
-            schedule_id, period = row["schedule_id"], self.timetable.schedules[row["schedule_id"]].period
-            account = self.accounts.get(schedule_id)
-            if account is None or account.period != period:
-                account = self.accounts[schedule_id] = Occurrences(period, None)
-            account.clock_was_set(self.time.now, row["next_trigger_at"])
 
     # What always holds
 
@@ -122,7 +104,6 @@ class OpenedStore(RuleBasedStateMachine):
 
     @invariant()
     def schedules_are_the_model_s(self) -> None:
-        """And none of their times is left out, or comes twice."""
         rows = {row["schedule_id"]: row for row in self.store.rows("SELECT * FROM schedules")}
         assert rows.keys() == self.timetable.schedules.keys()
         for schedule_id, schedule in self.timetable.schedules.items():
@@ -130,12 +111,6 @@ class OpenedStore(RuleBasedStateMachine):
             found = (row["name"], row["template_id"], row["next_trigger_at"], row["last_triggered_at"])
             assert found == (schedule.asked.name, schedule.template_id, schedule.next, schedule.last)
             assert sum(not job.awaits_turn for job in self.model.of_schedule(schedule_id)) <= 1
-        for event, about in self.unaccounted:
-            if event in ("schedule.fired", "schedule.skipped", "schedule.failed"):
-                self.accounts[about["schedule_id"]].told(event, about)
-        self.unaccounted = []
-        for schedule_id, schedule in self.timetable.schedules.items():
-            assert schedule.next is None or self.accounts[schedule_id].following in (schedule.next, None)
 
     @invariant()
     def the_store_is_sound(self) -> None:

@@ -208,7 +208,7 @@ class ClockMachine(RuleBasedStateMachine):
     def the_clock_is_set(self, ms: int) -> None:
         ms = min(ms, HOUR) if self.is_run_all else ms
         self.clock.step(ms)
-        self.seconds.clock_was_set(self.clock.now(), None)
+        self.seconds.clock_was_set()
         self.advance(NOTICED_MS)
 
     @rule(ms=st.sampled_from([7000, HOUR, 8 * HOUR]))
@@ -223,7 +223,7 @@ class ClockMachine(RuleBasedStateMachine):
         self.clock._timers.clear()
         self.clock.step(set_by)
         if set_by:
-            self.seconds.clock_was_set(self.clock.now(), None)
+            self.seconds.clock_was_set()
         self.world.typed_at = None
         self.run(self._start())
 

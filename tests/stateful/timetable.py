@@ -3,13 +3,13 @@
 All expressions here mean every so many seconds of the clock, in UTC: no cron is needed to say when they fire.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from semantica_daemon.errors import InUse, Refusal, ScheduleNotFound, TemplateNotFound
-from semantica_daemon.model.schedule import MOST_AT_ONCE, ON_TIME_MS
+from semantica_daemon.model.schedule import CLOCK_CORRECTION_MS, MAX_FIRED, ON_TIME_MS
 from semantica_daemon.wire.schedule import (
     DeleteScheduleResult,
     EnableResult,
@@ -19,7 +19,6 @@ from semantica_daemon.wire.schedule import (
 )
 from semantica_daemon.wire.template import DeleteTemplateResult, TemplateAck
 from tests.stateful.known import Arrival, Job
-from tests.stateful.occurrences import TWO_DAYS_MS
 from tests.stateful.reference import Reference
 
 PERIODS = {"*/2 * * * * *": 2000, "0 * * * * *": 60_000, "*/10 * * * * *": 10_000, "0 * * * *": 3_600_000}
@@ -35,7 +34,7 @@ class Template:
 
 @dataclass
 class Schedule:
-    """`next` is the occurrence that is fired or skipped next; `dealt_with` what was fired, or would have been."""
+    """`next` is the time that is fired or skipped next, `fired` the first and last of the times fired without a gap."""
 
     id: str
     asked: PutScheduleParams
@@ -43,7 +42,7 @@ class Schedule:
     number: int
     next: int | None
     last: int | None = None
-    dealt_with: set[int] = field(default_factory=set)
+    fired: tuple[int, int] | None = None
 
     @property
     def period(self) -> int:
@@ -52,18 +51,18 @@ class Schedule:
     def after(self, instant: int) -> int:
         return instant // self.period * self.period + self.period
 
-    def ahead(self, now: int) -> list[int]:
-        """What has been dealt with and lies ahead of a clock that was set back; if it was not in a wrong future."""
-        self.dealt_with = {at for at in self.dealt_with if at <= now + TWO_DAYS_MS}
-        return sorted(at for at in self.dealt_with if at > now)
+    def remembered(self, now: int) -> tuple[int, int] | None:
+        return self.fired if self.fired and self.fired[1] < now + CLOCK_CORRECTION_MS else None
+
+    def following(self, now: int) -> int:
+        """The next time that was not fired before the clock was set back."""
+        at, fired = self.after(now), self.remembered(now)
+        return fired[1] + self.period if fired and fired[0] <= at <= fired[1] else at
 
 
 @dataclass
 class Timetable:
-    """`shown` is what the store says of the next time of a schedule, for where it may choose."""
-
     reference: Reference
-    shown: Callable[[str], int | None]
     templates: dict[str, Template] = field(default_factory=dict)
     schedules: dict[str, Schedule] = field(default_factory=dict)
     numbers: int = 0
@@ -108,6 +107,7 @@ class Timetable:
         assert (told.name, told.created) == (asked.name, known is None)
         same = known is not None and asked.cron_expression == known.asked.cron_expression
         kept = known.next if known and same else None
+        fired = known.fired if known and kept else None
         following = (kept or self._after(asked, self.now)) if asked.enabled else None
         template_id = self.templates[asked.template_id].id
         if known is None:
@@ -115,7 +115,7 @@ class Timetable:
             known = Schedule(told.schedule_id, asked, template_id, self.numbers, None)
             self.schedules[known.id] = known
         known.asked, known.template_id, known.next = asked, template_id, following
-        known.dealt_with = known.dealt_with if same else set()
+        known.fired = fired
         assert (told.schedule_id, told.next_trigger_at) == (known.id, known.next)
 
     def switch(self, name: str, on: bool, told: Any) -> None:
@@ -125,9 +125,9 @@ class Timetable:
             assert isinstance(told, ScheduleNotFound), told
             return
         if not on:
-            schedule.next = None
+            schedule.next = schedule.fired = None
         elif schedule.next is None:
-            schedule.next = self._after(schedule.asked, self.now)
+            schedule.next, schedule.fired = self._after(schedule.asked, self.now), None
         assert told == EnableResult(schedule.id, on, schedule.next)
 
     def delete(self, name: str, told: Any) -> None:
@@ -165,56 +165,42 @@ class Timetable:
 
     def fire(self, told: list[tuple[str, dict[str, Any]]]) -> None:
         """One look at what is due: some of it at least."""
-        due = [one for one in self.schedules.values() if one.next is not None and one.next <= self.now]
-        assert bool(due) == bool(told)
+        due = {one.id: one for one in self.schedules.values() if one.next is not None and one.next <= self.now}
         for schedule_id, own in groupby(told, key=lambda one: one[1]["schedule_id"]):
-            self._fire(self.schedules[schedule_id], list(own))
+            self._fire(due.pop(schedule_id), list(own))
+        for schedule in due.values():
+            self._fire(schedule, [])
 
     def _fire(self, schedule: Schedule, told: list[tuple[str, dict[str, Any]]]) -> None:
-        """Of what was missed the newest, or none, or all, by its policy; the older are skipped, and that is told. Many
-        jobs may be more than one look's work: the rest stays due."""
+        """Of the missed times the newest, or none, or all fire, by the policy; the older are skipped, and an event says
+        so. Many jobs may be more than one look's work: the rest stays due."""
         assert schedule.next is not None
-        since = range(schedule.next, self.now + 1, schedule.period)
-        if is_broken(schedule.ahead(schedule.next - 1), schedule.period):
-            self._fire_as_told(schedule, told)
-            return
-        missed = [at for at in since if at not in schedule.dealt_with]
-        most = MOST_AT_ONCE if schedule.asked.misfire == "run_all" else 1
+        fired, first = schedule.remembered(self.now), schedule.next
+        if fired and fired[0] <= self.now and first <= fired[1]:
+            first = fired[1] + schedule.period
+        missed = list(range(first, self.now + 1, schedule.period))
+        most = MAX_FIRED if schedule.asked.misfire == "run_all" else 1
         if schedule.asked.misfire == "skip" and missed and self.now - missed[-1] > ON_TIME_MS:
             most = 0
-        skipped, fired = missed[: max(0, len(missed) - most)], missed[max(0, len(missed) - most) :]
+        skipped, fire = missed[: max(0, len(missed) - most)], missed[max(0, len(missed) - most) :]
         if skipped:
             event, about = told.pop(0)
             assert (event, about["reason"]) == ("schedule.skipped", "misfire")
             assert (about["first_at"], about["last_at"]) == (skipped[0], skipped[-1])
             assert about["count"] < len(skipped) if about["more"] else about["count"] == len(skipped)
-        assert len(fired) >= len(told) >= min(len(fired), 1)
-        left = fired[len(told) :]
-        schedule.next = left[0] if left else self._following(schedule)
-        schedule.dealt_with.update(fired[: len(told)])
-        for at, one in zip(fired, told, strict=False):
+        assert len(fire) >= len(told) >= min(len(fire), 1)
+        fire, left = fire[: len(told)], fire[len(told) :]
+        schedule.fired = self._fired(fired, fire, bool(skipped))
+        schedule.next = left[0] if left else schedule.following(self.now)
+        for at, one in zip(fire, told, strict=True):
             self._make(schedule, at, self._due(schedule), iter([one]))
 
-    def _fire_as_told(self, schedule: Schedule, told: list[tuple[str, dict[str, Any]]]) -> None:
-        """After a clock that was set back again and again: it is not known which of those it remembers."""
-        for event, about in told:
-            if about.get("reason") != "misfire":
-                self._make(schedule, about["trigger_at"], self._due(schedule), iter([(event, about)]))
-                schedule.dealt_with.add(about["trigger_at"])
-        schedule.next = self.shown(schedule.id)
-
-    def _following(self, schedule: Schedule) -> int:
-        """The next time that has not been dealt with. One unbroken row of them is remembered, and not more: of a clock
-        that is set back again and again some may come twice."""
-        at, ahead = schedule.after(self.now), schedule.ahead(self.now)
-        if is_broken(ahead, schedule.period):
-            told = self.shown(schedule.id)
-            assert told is not None
-            assert (told % schedule.period, told >= at) == (0, True)
-            return told
-        while at in ahead:
-            at += schedule.period
-        return at
+    def _fired(self, fired: tuple[int, int] | None, fire: list[int], gap: bool) -> tuple[int, int] | None:
+        if fired and fired[1] > self.now:
+            return fired
+        if fire:
+            return (fired[0] if fired and not gap else fire[0]), fire[-1]
+        return None if gap else fired
 
     def _due(self, schedule: Schedule) -> Arrival | type[Refusal] | None:
         """What it makes of its time now; None: an earlier job is live, and it does not want two."""
@@ -261,7 +247,7 @@ class Timetable:
         """Or the daemon was away: what is still to come is looked up anew."""
         for schedule in self.schedules.values():
             if schedule.next is not None and schedule.next > self.now:
-                schedule.next = self._following(schedule)
+                schedule.next = schedule.following(self.now)
 
     def bounded(self, ms: int) -> int:
         """As far ahead, but that no schedule has hundreds of jobs to make up for."""
@@ -272,8 +258,3 @@ class Timetable:
 
     def next_due(self) -> list[int | None]:
         return [one.next for one in self.schedules.values()]
-
-
-def is_broken(instants: list[int], period: int) -> bool:
-    """They are not one row of occurrences without a gap."""
-    return bool(instants) and instants[-1] - instants[0] != (len(instants) - 1) * period

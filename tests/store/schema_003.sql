@@ -132,10 +132,10 @@ CREATE TABLE schedules (
   misfire TEXT NOT NULL DEFAULT 'run_once' CHECK (misfire = 'run_once' OR misfire = 'skip' OR misfire = 'run_all'),
   overlap TEXT NOT NULL DEFAULT 'queue' CHECK (overlap = 'queue' OR overlap = 'skip' OR overlap = 'supersede'),
   last_triggered_at INTEGER,
-  -- The unbroken row of times that it has dealt with: a clock that is set back will show some of them again.
+  -- The watermark fired_to is the latest time that was fired; all times from fired_from to it were. After the clock is
+  -- set back by less than three hours they are not fired again.
   fired_from INTEGER,
   fired_to INTEGER,
-  missed_until INTEGER,
   next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,
@@ -271,4 +271,4 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (11, 0, 'add waiting', '260090a43d07880ad4f73fa74f03ce78d8f90ff0dfaf8e480b18680c52f73821');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (12, 0, 'add schedules', '8e82c000bc0a29dd8ec717933fefd1abd463b64aafa62df3820d2586f027f2a6');
+VALUES (12, 0, 'add schedules', 'cd32bc4d4af374fe6b6251cf13924313ec224ca23d436628da65ae4ea7cb97de');

@@ -5,8 +5,7 @@ from itertools import product
 import msgspec
 import pytest
 
-from semantica_daemon.model.schedule import ON_TIME_MS
-from semantica_daemon.store.writes import fire
+from semantica_daemon.model.schedule import MAX_FIRED_AT_ONCE, ON_TIME_MS
 from tests.builders import NOW, Store
 from tests.store import invariants
 from tests.store.steps import due, tick
@@ -78,7 +77,7 @@ def test_many_missed_are_made_up_for_in_parts_none_twice_and_none_lost(forged: S
         store.close()
         again = Store(store.path, seed=len(parts))
         again.now, store = store.now, again
-    assert parts == [fire.MOST_JOBS, 2 * fire.MOST_JOBS, 3 * fire.MOST_JOBS]
+    assert parts == [MAX_FIRED_AT_ONCE, 2 * MAX_FIRED_AT_ONCE, 3 * MAX_FIRED_AT_ONCE]
     told = [event["trigger_at"] for event in said(store, "schedule.fired")]
     assert told == [NOW + number * MINUTE for number in range(1, 36)]
     assert said(store, "schedule.skipped") == []

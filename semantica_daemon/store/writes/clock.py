@@ -52,6 +52,6 @@ def set_clock(tx: Tx, reading: Reading) -> int:
         tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")
     if row is None or step or known.boot_id != reading.boot_id:
         tx.execute(KEEP, {"value": msgspec.json.encode(reading).decode()})
-    fire.settle(tx)
+    fire.reschedule(tx)
     tx.wake_at(tx.now)
     return step

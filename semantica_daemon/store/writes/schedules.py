@@ -39,29 +39,31 @@ SET name = excluded.name, template_id = excluded.template_id, cron_expression = 
     timezone = excluded.timezone, enabled = excluded.enabled, param_overrides = excluded.param_overrides,
     misfire = excluded.misfire, overlap = excluded.overlap, next_trigger_at = excluded.next_trigger_at,
     updated_at = excluded.updated_at,
-    fired_from = iif(cron_expression = excluded.cron_expression AND timezone = excluded.timezone, fired_from, NULL),
-    fired_to = iif(cron_expression = excluded.cron_expression AND timezone = excluded.timezone, fired_to, NULL)
+    fired_from = iif(:keeps_times, fired_from, NULL), fired_to = iif(:keeps_times, fired_to, NULL)
 """
 ENABLE = """
 UPDATE schedules
-SET enabled = :enabled, next_trigger_at = :next_trigger_at, updated_at = :now
+SET enabled = :enabled, next_trigger_at = :next_trigger_at, fired_from = NULL, fired_to = NULL, updated_at = :now
 WHERE schedule_id = :schedule_id
 """
 DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 
 
 def put(tx: Tx, asked: PutScheduleParams) -> ScheduleAck:
+    """Creates or replaces a schedule. An edit that leaves cron expression and time zone alone loses no due time."""
     cron.check(asked.cron_expression, asked.timezone)
     template_id = _template(tx, asked)
     known = _known(tx, asked)
     schedule_id = known.schedule_id if known else tx.ids.job()
     enabled = asked.enabled if asked.enabled is not None else known is None or bool(known.enabled)
-    next_at = _next_trigger(tx, asked, known) if enabled else None
+    keeps_times = known is not None and known.next_trigger_at is not None and _times(known) == _times(asked)
+    next_at = known.next_trigger_at if known and keeps_times else cron.next_after(*_times(asked), tx.now)
+    next_at = next_at if enabled else None
     overrides = asked.param_overrides
     stored = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
     values = {name: getattr(asked, name) for name in PutScheduleParams.__struct_fields__}
     values |= {"schedule_id": schedule_id, "template_id": template_id, "param_overrides": stored, "enabled": enabled}
-    tx.execute(PUT, {**values, "next_trigger_at": next_at, "now": tx.now})
+    tx.execute(PUT, {**values, "next_trigger_at": next_at, "keeps_times": keeps_times, "now": tx.now})
     tx.wake_at(next_at)
     answer = ScheduleAck(schedule_id, asked.name, next_at, known is None)
     done = "created" if answer.created else "changed"
@@ -70,11 +72,11 @@ def put(tx: Tx, asked: PutScheduleParams) -> ScheduleAck:
 
 
 def enable(tx: Tx, asked: ScheduleParams) -> EnableResult:
-    """From now on: what would have fired meanwhile was not wanted."""
+    """The schedule fires from now on; the times while it was disabled do not count as missed."""
     schedule = find(tx, asked.schedule_id)
     if schedule.next_trigger_at is not None:
         return EnableResult(schedule.schedule_id, True, schedule.next_trigger_at)
-    return _switch(tx, schedule, cron.next_after(schedule.cron_expression, schedule.timezone, tx.now), True)
+    return _switch(tx, schedule, cron.next_after(*_times(schedule), tx.now), True)
 
 
 def disable(tx: Tx, asked: ScheduleParams) -> EnableResult:
@@ -126,12 +128,8 @@ def _template(tx: Tx, asked: PutScheduleParams) -> str:
     return template_id
 
 
-def _next_trigger(tx: Tx, asked: PutScheduleParams, known: Schedule | None) -> int | None:
-    """An edit that leaves the times as they are does not lose one that is due."""
-    same = known is not None and (known.cron_expression, known.timezone) == (asked.cron_expression, asked.timezone)
-    if same and known is not None and known.next_trigger_at is not None:
-        return known.next_trigger_at
-    return cron.next_after(asked.cron_expression, asked.timezone, tx.now)
+def _times(schedule: Schedule | PutScheduleParams) -> tuple[str, str]:
+    return schedule.cron_expression, schedule.timezone
 
 
 def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> EnableResult:
