@@ -13,6 +13,7 @@ from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
 from benchmarks.instructions import command as instructions
+from benchmarks.instructions.store_figures import STEPS, explain
 from benchmarks.processes import Clients, Daemon, echo_server, other_work
 from benchmarks.results import Figure, Result, Target
 
@@ -29,13 +30,16 @@ has no target is only shown. Waiting: `due` is measured beside the same daemon w
 
 names for --only: {names}
 
+{instructions}
 examples:
   scripts/bench                               all figures, 5 repeats: a few minutes
   scripts/bench --quick --only enqueue noop32 a first look, in seconds
   scripts/bench --history 1000000             also beside a table of a million finished jobs
   scripts/bench --json > after.json           every sample, to compare with another run
-  scripts/bench --instructions --only store   instructions a job in the store alone (needs valgrind)
-  scripts/bench --instructions --only commits WAL frames and SQL statements of a commit of one job
+  scripts/bench --instructions                every figure in instructions: some minutes
+  scripts/bench --instructions --only store commits
+  scripts/bench --instructions --record       the same, and make the figures the new budget
+  scripts/bench --explain enqueue             where the instructions of an enqueue in the store go
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
 NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *waiting.NAMES, *resting.NAMES]
@@ -45,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(
         prog="scripts/bench",
         description="Measure the daemon against a floor taken in the same run.",
-        epilog=EPILOG.format(names=" ".join(NAMES)),
+        epilog=EPILOG.format(names=" ".join(NAMES), instructions=instructions.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found.add_argument("--repeats", type=positive, metavar="N", help="samples of each figure (5; with --quick 3)")
@@ -57,7 +61,11 @@ def parser() -> argparse.ArgumentParser:
         "--history", type=positive, metavar="N", default=0, help="also with N finished jobs in the table"
     )
     found.add_argument("--json", action="store_true", help="JSON with every sample instead of the table")
-    found.add_argument("--instructions", action="store_true", help="count instructions instead of time: store, commits")
+    found.add_argument("--instructions", action="store_true", help="count instructions instead of time")
+    found.add_argument("--record", action="store_true", help="with --instructions: write the budget file")
+    found.add_argument(
+        "--explain", metavar="STEP", choices=STEPS, help="split the store's instructions up to that step"
+    )
     return found
 
 
@@ -191,7 +199,10 @@ def opened(stack: ExitStack, home: Path) -> Daemon:
 def main() -> int:
     options = parser().parse_args()
     if options.instructions:
-        return instructions.main(options.only or [])
+        return instructions.main(options.only or [], options.record)
+    if options.explain:
+        sys.stdout.write(explain(options.explain))
+        return 0
     options.only = options.only or NAMES
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="sb-") as name, prepared(options, Path(name)) as bench:

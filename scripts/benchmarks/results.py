@@ -84,8 +84,12 @@ def shown(value: float, unit: str) -> str:
 
 
 def table(results: list[Result]) -> str:
-    rows = [HEADINGS, *(_cells(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    return columns([HEADINGS, *(_cells(result) for result in results)])
+
+
+def columns(rows: list[tuple[str, ...]]) -> str:
+    """The first row is the heading."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths).rstrip())
     return "\n".join(lines) + "\n"

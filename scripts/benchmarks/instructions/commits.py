@@ -4,37 +4,38 @@ import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from benchmarks.instructions.store import Store, leave
-from benchmarks.instructions.store_program import STEPS
 
+STEPS = ("enqueue", "claim", "finish")
 HEADER, FRAME_HEADER = 32, 24
 JOBS_BEFORE = 500  # so that the tables have grown beyond one page
 REPEATS = 51
 
 
-class Commit(Struct):
-    """Medians over some commits: a page that is split now and then adds a frame or two."""
-
+class Commit(NamedTuple):
     frames: int
     statements: int
 
 
-def measure(store: Store) -> dict[str, Commit]:
+def measure(store: Store) -> dict[str, dict[str, int]]:
     for _ in range(JOBS_BEFORE):
         store.enqueue(1)
         store.finish(store.claim())
-    taken: dict[str, list[Commit]] = {step: [] for step in STEPS}
-    for _ in range(REPEATS):
-        claims: list[Any] = []
-        taken["enqueue"].append(observe(store, lambda: store.enqueue(1)))
-        taken["claim"].append(observe(store, lambda: claims.extend(store.claim())))  # noqa: B023
-        taken["finish"].append(observe(store, lambda: store.finish(claims)))  # noqa: B023
-    return {step: middle(commits) for step, commits in taken.items()}
+    lives = [life(store) for _ in range(REPEATS)]
+    return {unit: {step: middle(lives, step, unit) for step in STEPS} for unit in Commit._fields}
+
+
+def life(store: Store) -> dict[str, Commit]:
+    claims: list[Any] = []
+    return {
+        "enqueue": observe(store, lambda: store.enqueue(1)),
+        "claim": observe(store, lambda: claims.extend(store.claim())),
+        "finish": observe(store, lambda: store.finish(claims)),
+    }
 
 
 def observe(store: Store, transact: Callable[[], None]) -> Commit:
@@ -48,11 +49,9 @@ def observe(store: Store, transact: Callable[[], None]) -> Commit:
     return Commit((store.wal.stat().st_size - HEADER) // (page_size + FRAME_HEADER), len(statements))
 
 
-def middle(commits: list[Commit]) -> Commit:
-    return Commit(
-        statistics.median_low(commit.frames for commit in commits),
-        statistics.median_low(commit.statements for commit in commits),
-    )
+def middle(lives: list[dict[str, Commit]], step: str, unit: str) -> int:
+    """The median: a page that is split now and then adds a frame or two."""
+    return statistics.median_low(getattr(life[step], unit) for life in lives)
 
 
 def main(folder: Path) -> None:

@@ -1,13 +1,11 @@
-"""Prepares a folder for the store's figures: a migrated database, and one job as admission hands it to the store.
+"""Prepares a folder for the store's figures: a migrated database, and a job of each queue as admission leaves it.
 A process of its own, so that the programs under valgrind import the store and nothing else."""
 
 import pickle
 import sys
 from pathlib import Path
 
-import msgspec
-
-from benchmarks.instructions.store import DATABASE, JOB, NOW
+from benchmarks.instructions.store import DATABASE, JOBS, NOW, RULES
 from semantica_daemon.engine import handlers
 from semantica_daemon.model.admission import Admission
 from semantica_daemon.store.database import connect
@@ -20,8 +18,8 @@ def main(folder: Path) -> None:
     migrate(connection, NOW)
     connection.close()
     admission = Admission(handlers.load({}, []).payload_decoders(), {"PATH": "/usr/bin:/bin"}, 2_097_152)
-    job = admission.admit(msgspec.convert({"job_type": "semantica.noop"}, JobSpec))
-    (folder / JOB).write_bytes(pickle.dumps(job))
+    specs = {queue: JobSpec(job_type="semantica.noop", queue=queue) for queue in RULES}
+    (folder / JOBS).write_bytes(pickle.dumps({queue: admission.admit(spec) for queue, spec in specs.items()}))
 
 
 if __name__ == "__main__":

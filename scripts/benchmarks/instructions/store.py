@@ -17,9 +17,9 @@ from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 
 NOW = 1_800_000_000_000
-RULES = {"default": QueueRules(max_queued=100_000_000)}
+RULES = {"default": QueueRules(max_queued=100_000_000), "held": QueueRules(slots=0, max_queued=100_000_000)}
 DATABASE = "meta.db"
-JOB = "job.pickle"
+JOBS = "jobs.pickle"
 
 
 class Store:
@@ -28,14 +28,14 @@ class Store:
     def __init__(self, folder: Path, slots: int) -> None:
         self.wal = folder / f"{DATABASE}-wal"
         self.connection = connect(folder / DATABASE)
-        self._database = Database(
-            self.connection, limits(slots, RULES), Random(0), Admission({}, {}, 0), CurrentFacts()
-        )
-        self._job = pickle.loads((folder / JOB).read_bytes())
+        admission = Admission({}, {}, 0)  # only a template's job would be admitted by the store
+        self._database = Database(self.connection, limits(slots, RULES), Random(0), admission, CurrentFacts())
+        self._jobs: dict[str, Any] = pickle.loads((folder / JOBS).read_bytes())
         self._now = NOW
 
-    def enqueue(self, count: int) -> None:
-        self._transact([Command(enqueue, self._job)] * count)
+    def enqueue(self, count: int, queue: str = "default") -> None:
+        """A job of the queue `held` is never claimed."""
+        self._transact([Command(enqueue, self._jobs[queue])] * count)
 
     def claim(self) -> list[Any]:
         """Starts as many waiting jobs as there are free slots."""

@@ -1,34 +1,36 @@
-"""The program that valgrind runs for the store's figures: COUNT jobs, BATCH a transaction, from enqueue up to STEP
-(enqueue, claim or finish), in a prepared FOLDER."""
+"""The program that valgrind runs for the store's figures, in a prepared FOLDER: ENQUEUED jobs that are only enqueued,
+FINISHED jobs that are enqueued, claimed and finished, and CLAIMED jobs that are left running; 100 a transaction."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.instructions.store import Store, leave, settle_garbage
 
-STEPS = ("enqueue", "claim", "finish")
+BATCH = 100
 
 
-def run(store: Store, step: str, count: int, batch: int) -> None:
-    for _ in range(count // batch):
-        store.enqueue(batch)
-        if step == "enqueue":
-            continue
-        claims = store.claim()
-        if len(claims) != batch:
-            raise RuntimeError(f"{len(claims)} jobs were claimed instead of {batch}")
-        if step == "finish":
-            store.finish(claims)
+def begin(store: Store) -> list[Any]:
+    store.enqueue(BATCH)
+    claims = store.claim()
+    if len(claims) != BATCH:
+        raise RuntimeError(f"{len(claims)} jobs were claimed instead of {BATCH}")
+    return claims
 
 
-def main(step: str, count: int, batch: int, folder: Path) -> None:
-    """There are as many slots as jobs, so each claim starts exactly the jobs that were enqueued just before it."""
-    store = Store(folder, slots=2 * count)
-    run(store, STEPS[-1], batch, batch)
+def main(enqueued: int, finished: int, claimed: int, folder: Path) -> None:
+    """There are slots for all jobs, so each claim starts exactly those that were enqueued just before it."""
+    store = Store(folder, slots=BATCH + claimed)
+    store.finish(begin(store))
     settle_garbage()
-    run(store, step, count, batch)
+    for _ in range(enqueued // BATCH):
+        store.enqueue(BATCH, "held")
+    for _ in range(finished // BATCH):
+        store.finish(begin(store))
+    for _ in range(claimed // BATCH):
+        begin(store)
     leave()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main(*map(int, sys.argv[1:4]), folder=Path(sys.argv[4]))

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2]
+COUNTER = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 # Above these sizes glibc copies and clears by one instruction that valgrind counts once for every byte.
 NO_REP = "glibc.cpu.x86_rep_movsb_threshold=1073741824:glibc.cpu.x86_rep_stosb_threshold=1073741824"
-COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
 def installed() -> bool:
@@ -22,7 +23,7 @@ def environment() -> dict[str, str]:
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": str(SCRIPTS),
+        "PYTHONPATH": f"{SCRIPTS}:{SCRIPTS.parent}",  # this checkout, whatever is installed
         "GLIBC_TUNABLES": NO_REP,
     }
 
@@ -31,15 +32,19 @@ def python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"benchmarks.instructions.{module}", *arguments]
 
 
-def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+def run(argv: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs a program that must not fail."""
-    ended = subprocess.run(argv, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    env = {**environment(), **variables}
+    ended = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
         raise RuntimeError(f"{argv} has failed ({ended.returncode}): {ended.stderr[-2000:]}")
     return ended
 
 
-def count(argv: list[str]) -> int:
-    """The user instructions of a program."""
-    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    return int(COUNTED.findall(run([*tool, *argv]).stderr)[-1].replace(",", ""))
+def count(argv: list[str], **variables: str) -> int:
+    """The user instructions of a program, without those of the programs it starts."""
+    return number(COUNTED.findall(run([*COUNTER, *argv], **variables).stderr)[-1])
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
