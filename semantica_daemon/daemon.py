@@ -18,7 +18,7 @@ from semantica_daemon import VERSION, environment, logs, paths
 from semantica_daemon.clock import Clock
 from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
-from semantica_daemon.engine.attempt import Housing, Workshop
+from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
@@ -42,6 +42,8 @@ from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import SHUT_DOWN
 from semantica_daemon.model.queue import limits
 from semantica_daemon.paths import Paths
+from semantica_daemon.processes.orphans import Identity, end_orphans
+from semantica_daemon.processes.table import boot_id
 from semantica_daemon.rpc.answers import Rooms
 from semantica_daemon.rpc.server import Server
 from semantica_daemon.store import reads
@@ -50,8 +52,6 @@ from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
 from semantica_daemon.store.writes.recover import recover
-from semantica_daemon.supervisor import processes
-from semantica_daemon.supervisor.processes import Identity
 
 log = structlog.get_logger()
 
@@ -80,7 +80,7 @@ class Daemon(NamedTuple):
     feed: Feed
     machine: Machine
     dispatcher: Dispatcher
-    shop: Workshop
+    run_dependencies: RunDependencies
     passes: list[Pass]
     server: Server
 
@@ -112,11 +112,12 @@ class Daemon(NamedTuple):
         """Never waits longer than grace and margin: what could not be written by then is a crash to the next start."""
         commands = self.commands
         commands.submit(Command(stopping, self.lifecycle.reason), must_commit=True)
+        grace_ms = self.run_dependencies.grace_ms
         self.dispatcher.stop_all()
-        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, self.shop.grace_ms + MARGIN_MS)
-        await self.shop.supervisors.close()  # which ends what is left, before it is written that it has ended
+        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, grace_ms + MARGIN_MS)
+        await self.run_dependencies.supervisors.close()  # ends the rest, before their ends are recorded
         await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, MARGIN_MS, True)
-        left = self.dispatcher.left()
+        left = self.dispatcher.unfinished()
         for attempt in left:
             log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
         ends = [commands.run(finish, Finish(attempt.claim.run, SHUT_DOWN)) for attempt in left]
@@ -173,15 +174,15 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             finally:
                 with anyio.CancelScope(shield=True):
                     await daemon.close()
-                    await daemon.shop.supervisors.close()
+                    await daemon.run_dependencies.supervisors.close()
                     tasks.cancel_scope.cancel()
 
 
 async def orphans_ended(setting: Setting, readers: Readers) -> frozenset[str]:
     """What runs of an earlier daemon have left is ended before anything is retried; the runs that will not end."""
-    await asyncio.to_thread(supervisors.until_alone, setting.paths.data / SUPERVISOR_LOCK)
+    await asyncio.to_thread(supervisors.wait_until_alone, setting.paths.data / SUPERVISOR_LOCK)
     left = [Identity(*row) for row in await readers.ask(reads.orphans)]
-    escaped = await asyncio.to_thread(processes.end_orphans, left) if left else set()
+    escaped = await asyncio.to_thread(end_orphans, left) if left else set()
     if escaped:
         log.error("runs_cannot_be_ended", runs=sorted(escaped))
     return frozenset(escaped)
@@ -192,12 +193,12 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
     clock, readers = setting.clock, opened.readers
     commands, lifecycle = CommandQueue(), Lifecycle()
     feed = Feed(readers, opened.database.epoch, opened.database.sequence)
-    shop = workshop(setting, opened, commands, feed)
-    dispatcher = Dispatcher(shop)
+    dependencies = run_dependencies(setting, opened, commands, feed)
+    dispatcher = Dispatcher(dependencies)
     machine, scheduler, passes = background(setting, opened, commands, dispatcher)
     event_log = logs.EventLog(setting.config.daemon.log_level)
     listeners = [feed.committed, dispatcher.committed, scheduler.committed, event_log.committed]
-    writer = Writer(commands, opened.database, clock, processes.boot_id(), listeners)
+    writer = Writer(commands, opened.database, clock, boot_id(), listeners)
     allowed = limits(setting.config.slots, setting.config.queues)
     rooms = Rooms(
         commands=commands,
@@ -206,10 +207,10 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
         feed=feed,
         admission=opened.admission,
         waiting=Waiting(readers, commands, feed),
-        output=Output(readers, feed, dispatcher.watch),
+        output=Output(readers, feed, dispatcher.watch_log),
         machine=machine,
         explainer=Explainer(readers, machine, allowed, clock),
-        tokens=shop.tokens,
+        tokens=dependencies.run_tokens,
         clock=clock,
         limits=allowed,
         passes=passes,
@@ -222,7 +223,7 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
     )
     server = Server(setting.paths.socket, rooms, opened.lock)
     passes.append(Pass("socket", heartbeat(server, writer, [dispatcher, *passes]), Wake(clock), clock))
-    return Daemon(lifecycle, commands, writer, feed, machine, dispatcher, shop, passes, server)
+    return Daemon(lifecycle, commands, writer, feed, machine, dispatcher, dependencies, passes, server)
 
 
 def background(
@@ -262,27 +263,26 @@ def in_force(setting: Setting) -> dict[str, Any]:
     return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
-def workshop(setting: Setting, opened: Opened, commands: CommandQueue, feed: Feed) -> Workshop:
-    data = setting.paths.data
-    housing = Housing(
+def run_dependencies(setting: Setting, opened: Opened, commands: CommandQueue, feed: Feed) -> RunDependencies:
+    data, clock = setting.paths.data, setting.clock
+    settings = SpawnSettings(
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
         socket=str(setting.paths.socket),
         environment=environment.allowed(os.environ),
-        boot_id=processes.boot_id(),
+        boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
     )
-    return Workshop(
+    return RunDependencies(
         handlers=opened.handlers,
         commands=commands,
-        clock=setting.clock,
+        clock=clock,
         threads=ThreadPoolExecutor(setting.config.slots, "handler"),
         grace_ms=setting.config.daemon.grace_ms,
-        supervisors=Supervisors(data / SUPERVISOR_LOCK, data / WORKSPACES, setting.open_files),
+        supervisors=Supervisors(data / SUPERVISOR_LOCK, setting.open_files, clock, feed.nudge),
         secrets=Secrets(),
-        housing=housing,
-        tokens={},
-        nudge=feed.nudge,
+        spawn_settings=settings,
+        run_tokens={},
     )
 
 

@@ -1,6 +1,6 @@
-"""One run, from its claim to its Outcome: bounded in time, asked to stop when it must, written once it has ended.
+"""One run, from its claim to its recorded end: bounded in time, stopped when it must be, and always given an end.
 
-How the work itself is done is `in_process`'s or `subprocess_run`'s.
+`in_process` and `subprocess_run` carry out the work itself.
 """
 
 import asyncio
@@ -9,26 +9,31 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.handlers import Handlers
-from semantica_daemon.engine.reporter import Reporter
+from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.writes.begin import Begun, begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
+from semantica_daemon.wire.run import Error
+
+log = structlog.get_logger()
 
 LIMITS = ("timeout", "deadline", "lost")
 
 
-class Housing(Struct, frozen=True):
-    """What a command is started with besides its own: where its files go and whom it may talk to."""
+class SpawnSettings(Struct, frozen=True):
+    """What every command is started with: where its files go, its socket to the daemon, its base environment."""
 
     home: str
     workspaces: str
@@ -38,8 +43,8 @@ class Housing(Struct, frozen=True):
     log_bytes: int
 
 
-class Workshop(Struct, frozen=True):
-    """What every attempt works with."""
+class RunDependencies(Struct, frozen=True):
+    """What attempts use. `run_tokens`: the run that a token in a `run.*` call belongs to."""
 
     handlers: Handlers
     commands: CommandQueue
@@ -48,117 +53,145 @@ class Workshop(Struct, frozen=True):
     grace_ms: int
     supervisors: Supervisors
     secrets: Secrets
-    housing: Housing
-    tokens: dict[str, Running]
-    nudge: Callable[[str], None]
+    spawn_settings: SpawnSettings
+    run_tokens: dict[str, Running]
 
 
 class Work(Protocol):
-    """How a run is carried out: `run` until its end, `ask` it to stop, `insist` when its grace is over."""
+    """How a run is carried out."""
 
     async def run(self) -> Outcome: ...
 
-    def ask(self) -> None: ...
+    def terminate(self) -> None:
+        """Asks the run to stop."""
 
-    def insist(self) -> bool:
-        """Whether anything can be done about it; if not, it is said to be unresponsive."""
+    def kill(self) -> bool:
+        """Ends the run by force after its grace period; False if nothing can be done: it is reported unresponsive."""
 
 
 class Attempt:
     def __init__(
         self,
         claim: Claim,
-        shop: Workshop,
+        dependencies: RunDependencies,
         work: "Callable[[Attempt], Work]",
-        over: "Callable[[Attempt], None]",
+        on_end: "Callable[[Attempt], None]",
     ) -> None:
         self.claim = claim
-        self.shop = shop
-        self.reporter = Reporter(claim.run, shop.commands, asyncio.get_running_loop())
-        self._over = over
+        self.dependencies = dependencies
+        self.reporter = Reporter(claim.run, dependencies.commands, asyncio.get_running_loop())
+        self._clock = dependencies.clock
+        self._on_end = on_end
         self._timers: list[Timer] = []
-        self._cause: Stop | None = None
-        self._began = shop.clock.monotonic()
+        self._stop_cause: Stop | None = None
+        self._claimed_at = self._clock.monotonic()
         self._deadline = claim.deadline
-        self._ended = False
+        self._limits_ended = False
+        self._unrecorded_start: Begun | None = None
         self.work = work(self)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     @property
-    def stopping(self) -> bool:
-        return self._cause is not None
+    def is_stopping(self) -> bool:
+        return self._stop_cause is not None
 
     def stop(self, cause: Stop) -> None:
-        """Ask it to stop; the first cause counts, and grace begins with it. One whose end is known is not judged by
-        what comes after: only a cancel and the daemon's own end still make what it has left go."""
-        if self._cause is not None or (self._ended and cause in LIMITS):
+        """Asks the run to stop, with a grace period; only the first cause counts. A limit that passes after the run has
+        ended is ignored; a cancel and a shutdown still end the processes it has left."""
+        if self._stop_cause is not None or (self._limits_ended and cause in LIMITS):
             return
-        self._cause = cause
-        self.give_grace()
-        self.work.ask()
+        self._stop_cause = cause
+        self.start_grace_period()
+        self.work.terminate()
 
-    def begun(self) -> None:
-        """From here on it is bounded in time."""
+    def start_timeout(self) -> None:
         if self.claim.timeout_ms is not None:
-            self._timers.append(self.shop.clock.after(self.claim.timeout_ms, lambda: self.stop("timeout")))
+            self._timers.append(self._clock.after(self.claim.timeout_ms, lambda: self.stop("timeout")))
 
-    def winding_down(self) -> None:
-        """How it has ended is known, and no limit matters any more; only what it has left must still go."""
-        if not self.stopping:
+    def record_start(self, begun: Begun, has_ended: bool) -> None:
+        """Commits the identity of the process at once; together with its end if it has ended already."""
+        if has_ended:
+            self._unrecorded_start = begun
+        else:
+            self.dependencies.commands.submit(Command(begin, begun), must_commit=True)
+            self.start_timeout()
+
+    def main_process_ended(self) -> None:
+        """How the run ended is known, and no limit applies any more; the processes it has left get a grace period."""
+        if not self.is_stopping:
             self._end_limits()
-            self.give_grace()
+            self.start_grace_period()
+
+    def start_grace_period(self) -> None:
+        grace_ms = self.dependencies.grace_ms if self.claim.grace_ms is None else self.claim.grace_ms
+        self._timers.append(self._clock.after(grace_ms, self._kill))
+
+    def check_clock(self) -> None:
+        """A deadline is an instant of the wall clock, which may have been set: it can pass before its timer fires."""
+        if self._deadline is not None and self._deadline <= self._clock.now():
+            self.stop("deadline")
+
+    async def _run(self) -> None:
+        failpoints.hit("after_claim_before_start")
+        if self._deadline is not None:
+            self._watch_deadline()
+        try:
+            outcome = self._as_stopped(await self.work.run())
+        except Exception as error:
+            outcome = self._failed_in_daemon(error)
+        self._end_limits()
+        failpoints.hit("after_run_before_finish")
+        self.reporter.flush()
+        self._finish(outcome, self._recorded)
+
+    def _finish(self, outcome: Outcome, recorded: Callable[[Any], None]) -> None:
+        took_ms = round((self._clock.monotonic() - self._claimed_at) * 1000)
+        ended = Finish(self.claim.run, msgspec.structs.replace(outcome, took_ms=took_ms), self._unrecorded_start)
+        large = outcome.result is not None and len(outcome.result) > LARGE
+        self.dependencies.commands.submit(Command(finish, ended), recorded, must_commit=True, slow=large)
+
+    def _recorded(self, result: Any) -> None:
+        """An end that cannot be stored is replaced by one that can: no run stays RUNNING without anything to end it."""
+        if isinstance(result, Exception):
+            self._finish(self._failed_in_daemon(result), self._recorded_failure)
+        else:
+            self._on_end(self)
+
+    def _recorded_failure(self, result: Any) -> None:
+        if isinstance(result, Exception):
+            raise result
+        self._on_end(self)
+
+    def _failed_in_daemon(self, error: Exception) -> Outcome:
+        log.error("run_failed_in_daemon", job_id=self.claim.run.job_id, exc_info=error)
+        message = storable(f"the daemon could not carry out this run: {type(error).__name__}: {error}")
+        return Outcome(error=Error("E_ENGINE_CRASH", "infra", message), interrupted=True)
+
+    def _as_stopped(self, outcome: Outcome) -> Outcome:
+        """After a timeout or deadline the run has failed, whatever it reports. A run that had to wait again has not
+        finished, even if it exited with 0 on SIGTERM. At a shutdown, a run that has succeeded keeps its success."""
+        if self._stop_cause == "timeout":
+            return timed_out(self.claim.timeout_ms or 0)
+        if self._stop_cause == "deadline":
+            return PAST_DEADLINE
+        if outcome.unstarted:
+            return outcome
+        if self._stop_cause == "lost":
+            return LOST
+        return SHUT_DOWN if self._stop_cause == "shutdown" and outcome.error is not None else outcome
+
+    def _watch_deadline(self) -> None:
+        self.check_clock()
+        if self._deadline is not None and not self.is_stopping:
+            left = self._deadline - self._clock.now()
+            self._timers.append(self._clock.after(left, self._watch_deadline))
 
     def _end_limits(self) -> None:
-        self._ended = True
+        self._limits_ended = True
         self._deadline = None
         for timer in self._timers:
             timer.cancel()
 
-    def give_grace(self) -> None:
-        grace_ms = self.shop.grace_ms if self.claim.grace_ms is None else self.claim.grace_ms
-        self._timers.append(self.shop.clock.after(grace_ms, self._past_grace))
-
-    async def _run(self) -> None:
-        failpoints.hit("after_claim_before_start")
-        self._watch_deadline()
-        outcome = self._as_stopped(await self.work.run())
-        took_ms = round((self.shop.clock.monotonic() - self._began) * 1000)
-        self._end_limits()
-        failpoints.hit("after_run_before_finish")
-        self.reporter.flush()
-        large = outcome.result is not None and len(outcome.result) > LARGE
-        command = Command(finish, Finish(self.claim.run, msgspec.structs.replace(outcome, took_ms=took_ms)))
-        self.shop.commands.submit(command, self._finished, must_commit=True, slow=large)
-
-    def _finished(self, result: Any) -> None:
-        if isinstance(result, Exception):
-            raise result
-        self._over(self)
-
-    def _as_stopped(self, outcome: Outcome) -> Outcome:
-        """Past a limit it failed, whatever it says; made to make way it has not finished, since a handler that looks at
-        `ctx.cancelled` and a command that exits 0 on SIGTERM only say so. At shutdown a run that finished has."""
-        if self._cause == "timeout":
-            return timed_out(self.claim.timeout_ms or 0)
-        if self._cause == "deadline":
-            return PAST_DEADLINE
-        if outcome.unstarted:
-            return outcome
-        if self._cause == "lost":
-            return LOST
-        return SHUT_DOWN if self._cause == "shutdown" and outcome.error is not None else outcome
-
-    def check_clock(self) -> None:
-        """Its deadline is an instant of the wall clock, and may have come sooner than its timer thinks."""
-        if self._deadline is not None and self._deadline <= self.shop.clock.now():
-            self.stop("deadline")
-
-    def _watch_deadline(self) -> None:
-        self.check_clock()
-        if self._deadline is not None and not self.stopping:
-            left = self._deadline - self.shop.clock.now()
-            self._timers.append(self.shop.clock.after(left, self._watch_deadline))
-
-    def _past_grace(self) -> None:
-        if not self.work.insist():
-            self.shop.commands.submit(Command(unresponsive, self.claim.run), must_commit=True)
+    def _kill(self) -> None:
+        if not self.work.kill():
+            self.dependencies.commands.submit(Command(unresponsive, self.claim.run), must_commit=True)

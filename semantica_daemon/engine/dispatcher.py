@@ -1,10 +1,10 @@
-"""Starts an attempt for every claim that was committed, and passes on what must stop. The claiming itself is the last
-verb of every transaction (`store/writes/claim`)."""
+"""Starts an attempt for every claim in a commit, and stops attempts when a commit says so. The claiming itself is the
+last step of every transaction (`store/writes/claim`)."""
 
 import asyncio
 from collections.abc import Callable
 
-from semantica_daemon.engine.attempt import Attempt, Work, Workshop
+from semantica_daemon.engine.attempt import Attempt, RunDependencies, Work
 from semantica_daemon.engine.in_process import InProcess
 from semantica_daemon.engine.subprocess_run import SubprocessRun
 from semantica_daemon.store.database import Committed
@@ -13,41 +13,41 @@ WORK: dict[str, Callable[[Attempt], Work]] = {"IN_PROCESS": InProcess, "SUBPROCE
 
 
 class Dispatcher:
-    def __init__(self, shop: Workshop) -> None:
-        self._shop = shop
+    def __init__(self, dependencies: RunDependencies) -> None:
+        self._dependencies = dependencies
         self._attempts: dict[str, Attempt] = {}
         self._idle = asyncio.Event()
-        self._stopping = False
+        self._is_stopping = False
 
     @property
     def running(self) -> int:
         return len(self._attempts)
 
     def committed(self, committed: Committed) -> None:
-        self._shop.secrets.committed(committed)
+        self._dependencies.secrets.committed(committed)
         for claim in committed.claims:
             self._idle.clear()
-            attempt = Attempt(claim, self._shop, WORK[claim.mode], self._over)
+            attempt = Attempt(claim, self._dependencies, WORK[claim.mode], self._remove)
             self._attempts[claim.run.run_id] = attempt
-            if self._stopping:
+            if self._is_stopping:
                 attempt.stop("shutdown")
         for stop in committed.stops:
             running = self._attempts.get(stop.run_id)
             if running is not None:
                 running.stop(stop.cause)
 
-    def watch(self, run_id: str, beyond: int) -> None:
-        """Whoever watches its job is woken once that run has written more than that."""
+    def watch_log(self, run_id: str, size: int) -> None:
+        """Readers of the run's log are woken once it is longer than `size` bytes."""
         attempt = self._attempts.get(run_id)
         if attempt is not None and isinstance(attempt.work, SubprocessRun):
-            attempt.work.watch(beyond)
+            attempt.work.watch_log(size)
 
     def check_clock(self) -> None:
         for attempt in list(self._attempts.values()):
             attempt.check_clock()
 
     def stop_all(self) -> None:
-        self._stopping = True
+        self._is_stopping = True
         for attempt in list(self._attempts.values()):
             attempt.stop("shutdown")
 
@@ -55,11 +55,10 @@ class Dispatcher:
         if self._attempts:
             await self._idle.wait()
 
-    def left(self) -> list[Attempt]:
-        """Who did not stop in time."""
+    def unfinished(self) -> list[Attempt]:
         return list(self._attempts.values())
 
-    def _over(self, attempt: Attempt) -> None:
+    def _remove(self, attempt: Attempt) -> None:
         del self._attempts[attempt.claim.run.run_id]
         if not self._attempts:
             self._idle.set()

@@ -27,9 +27,9 @@ class InProcess:
 
     async def run(self) -> Outcome:
         """The catch-all around user code: whatever it does, an Outcome comes back."""
-        self._attempt.begun()
+        self._attempt.start_timeout()
         try:
-            handler = self._attempt.shop.handlers.get(self._attempt.claim.job_type)
+            handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job_type)
             payload = handler.payload.decode(self._attempt.claim.payload)
         except (Refusal, msgspec.ValidationError) as error:
             return Outcome(error=Error("E_HANDLER", "permanent", storable(str(error))))
@@ -40,24 +40,24 @@ class InProcess:
         finally:
             self._cancellable = False
 
-    def ask(self) -> None:
+    def terminate(self) -> None:
         """Only while the handler itself is awaited: a thread cannot be interrupted, our own steps must not be."""
         self._context._cancel()
         if self._cancellable:
             self._attempt.task.cancel()
 
-    def insist(self) -> bool:
-        self.ask()
+    def kill(self) -> bool:
+        self.terminate()
         return False
 
     async def _call(self, handler: Handler, payload: Any) -> Any:
-        if self._attempt.stopping:
+        if self._attempt.is_stopping:
             raise asyncio.CancelledError
         if handler.is_async:
             self._cancellable = True
             return await handler.function(self._context, payload)
         result, error = await asyncio.get_running_loop().run_in_executor(
-            self._attempt.shop.threads, _in_thread, handler.function, self._context, payload
+            self._attempt.dependencies.threads, _in_thread, handler.function, self._context, payload
         )
         if error is not None:
             raise error
@@ -69,7 +69,7 @@ class InProcess:
             described = _described(error)
         except Exception:
             described = Error("E_HANDLER", "transient", f"{type(error).__name__}, which cannot be described")
-        if not self._attempt.stopping and described.details:
+        if not self._attempt.is_stopping and described.details:
             self._attempt.reporter.line(Line(described.details["traceback"], "error"))
         return Outcome(error=described)
 

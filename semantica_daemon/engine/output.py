@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import stat
-import struct
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,15 +15,14 @@ from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
-from semantica_daemon.supervisor.log import MARK, SUFFIX
+from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, TRUNCATION_NOTICE
 from semantica_daemon.wire.job import LogChunk, LogsParams
 
 STREAMS = ("stdout", "stderr")
 LONGEST_CHARACTER = 4
 MOST_PIECES = 10_000
 TAIL = 2048
-CUT_MARK = MARK.partition("{}")[0].strip().encode()
-_record = struct.Struct("<Q")
+CUT_MARK = TRUNCATION_NOTICE.partition("{}")[0].strip().encode()
 
 Piece = tuple[str, int]
 
@@ -97,18 +95,18 @@ def _open(path: str) -> int:
 def _pieces(path: str, offset: int, length: int) -> list[Piece]:
     """Without a record everything came from stdout; more pieces than one answer should hold are left to the next."""
     try:
-        handle = _open(path + SUFFIX)
+        handle = _open(path + STREAMS_SUFFIX)
     except OSError:
         return [(STREAMS[0], length)] if length else []
     try:
         first = _search(handle, offset)
-        read = os.pread(handle, MOST_PIECES * _record.size, first * _record.size)
+        read = os.pread(handle, MOST_PIECES * STREAM_RECORD.size, first * STREAM_RECORD.size)
         stream = 0 if first == 0 else _at(handle, first - 1)[1]
     finally:
         os.close(handle)
     pieces: list[Piece] = []
     here, end = offset, offset + length
-    changes = [divmod(number, 2) for (number,) in _record.iter_unpack(read[: len(read) // 8 * 8])]
+    changes = [divmod(number, 2) for (number,) in STREAM_RECORD.iter_unpack(read[: len(read) // 8 * 8])]
     for start, following in [*changes, (end, 0)]:
         if min(start, end) > here:
             pieces.append((STREAMS[stream], min(start, end) - here))
@@ -120,7 +118,7 @@ def _pieces(path: str, offset: int, length: int) -> list[Piece]:
 
 def _search(handle: int, offset: int) -> int:
     """How many records begin at the offset or before it."""
-    low, high = 0, os.fstat(handle).st_size // _record.size
+    low, high = 0, os.fstat(handle).st_size // STREAM_RECORD.size
     while low < high:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if _at(handle, middle)[0] <= offset else (low, middle)
@@ -129,7 +127,7 @@ def _search(handle: int, offset: int) -> int:
 
 def _at(handle: int, number: int) -> tuple[int, int]:
     """(offset, stream)"""
-    found: int = _record.unpack(os.pread(handle, _record.size, number * _record.size))[0]
+    found: int = STREAM_RECORD.unpack(os.pread(handle, STREAM_RECORD.size, number * STREAM_RECORD.size))[0]
     return divmod(found, 2)
 
 

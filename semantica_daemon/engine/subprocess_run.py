@@ -1,38 +1,31 @@
-"""One run of a command. The supervisor spawns, reads and ends the process; its messages become events and an Outcome.
+"""One run of a command. The supervisor spawns, reads and ends the process; its reports become events and an Outcome.
 
 A claim that cannot be started within 30 s (no process or descriptor to be had) goes back to its queue.
 """
 
 import asyncio
-import re
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from secrets import token_hex
-from typing import Any
+from typing import TypeVar
 
-import msgspec
-
-from semantica_daemon import environment, failpoints
+from semantica_daemon import failpoints
 from semantica_daemon.clock import Timer
 from semantica_daemon.engine import results
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.results import Files, Result
-from semantica_daemon.engine.supervisors import Supervisor, Told
-from semantica_daemon.model.command import CommandLine
+from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
+from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
 from semantica_daemon.model.outcome import ESCAPED, Outcome
-from semantica_daemon.store.database import Command
-from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.processes.orphans import Identity, end_orphans
+from semantica_daemon.store.writes.begin import Begun
 from semantica_daemon.store.writes.report import Line
-from semantica_daemon.supervisor import processes
-from semantica_daemon.supervisor.processes import Identity
+from semantica_daemon.supervisor.messages import Exited, LeftoversFound, Spawned, SpawnFailed, SpawnRequest
 from semantica_daemon.wire.run import Error, ErrorClass
 
 START_WITHIN_MS = 30_000
-ASK_AGAIN_MS = 1000
-ALIVE_WITHIN_MS = 5000
-NOTHING_WRITTEN = -1
-UMASK = 0o022
-TRACE = re.compile("[0-9a-f]{32}")
+RETRY_AFTER_MS = 1000
 LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the supervisor of the daemon's processes ended, and with it this run"),
     interrupted=True,
@@ -40,222 +33,196 @@ LOST = Outcome(
 TOO_LATE = Outcome(
     error=Error("E_SPAWN", "infra", f"it did not start within {START_WITHIN_MS // 1000} s, and was ended when it did")
 )
-NOT_WANTED = Outcome(
+STOPPED_BEFORE_START = Outcome(
     error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), interrupted=True, unstarted=True
 )
+
+T = TypeVar("T")
 
 
 class SubprocessRun:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._shop = attempt.shop
         self._run_id = attempt.claim.run.run_id
-        self._supervisor: Supervisor | None = None
-        self._answer: asyncio.Future[Told] | None = None
-        self._end: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        self._job_id = attempt.claim.run.job_id
+        self._clock = attempt.dependencies.clock
+        self._supervisors = attempt.dependencies.supervisors
+        self._supervisor: SupervisorConnection | None = None
+        self._inbox = Inbox()
         self._wake = asyncio.Event()
-        self._slow = False
-        self._killed = False
-        self._proof: Timer | None = None
+        self._awaits_start = False
+        self._is_late = False
+        self._was_killed = False
+        self._identity = Identity(self._run_id, None, None, None)
         self._token = token_hex(16)
-        self._shop.tokens[self._token] = attempt.claim.run
 
     async def run(self) -> Outcome:
+        tokens = self._attempt.dependencies.run_tokens
+        tokens[self._token] = self._attempt.claim.run
         try:
-            return await self._carried_out()
+            return await self._carry_out()
+        except Exception:
+            await self._end_processes()
+            raise
         finally:
-            self._shop.tokens.pop(self._token, None)
+            del tokens[self._token]
             if self._supervisor is not None:
                 self._supervisor.forget(self._run_id)
 
-    def ask(self) -> None:
+    def terminate(self) -> None:
         self._wake.set()
         if self._supervisor is not None:
-            self._supervisor.end(self._run_id, signal.SIGTERM)
+            self._supervisor.signal(self._run_id, signal.SIGTERM)
 
-    def insist(self) -> bool:
-        """SIGKILL, once; after that it only checks whether the supervisor still answers."""
-        if self._supervisor is None or self._killed:
-            self._prove_alive()
+    def kill(self) -> bool:
+        """Sends SIGKILL once; after that it only checks whether the supervisor still answers."""
+        if self._supervisor is None or self._was_killed:
+            self._check_supervisor()
             return False
-        self._killed = True
-        self._supervisor.end(self._run_id, signal.SIGKILL)
-        self._attempt.give_grace()
+        self._was_killed = True
+        self._supervisor.signal(self._run_id, signal.SIGKILL)
+        self._attempt.start_grace_period()
         return True
 
-    def watch(self, beyond: int) -> None:
+    def watch_log(self, size: int) -> None:
         if self._supervisor is not None:
-            self._supervisor.watch(self._run_id, beyond)
+            self._supervisor.watch_log(self._run_id, self._job_id, size)
 
-    async def _carried_out(self) -> Outcome:
-        claim = self._attempt.claim
-        command = msgspec.json.decode(claim.payload, type=CommandLine)
-        given: dict[str, str] = msgspec.json.decode(claim.env_vars) if claim.env_vars else {}
-        secrets = self._shop.secrets.of(claim.run.job_id)
-        if lost := [name for name in given if environment.is_secret(name) and name not in secrets]:
-            return _secret_lost(lost)
-        given |= secrets
-        files = results.files(self._shop.housing.workspaces, claim.run.job_id, claim.run_count)
-        told = await self._started(_order(self._attempt, command, self._environment(given, files), files))
-        if told is None:
-            return NOT_WANTED
-        if told["op"] == "lost":
-            outcome = await _end_orphans(Identity(self._run_id, None, None, None))
-            await self._pause()  # a supervisor that cannot live must not be tried again and again at once
+    async def _carry_out(self) -> Outcome:
+        claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
+        files = results.files(settings.workspaces, self._job_id, claim.run_count)
+        secrets = self._attempt.dependencies.secrets.of(self._job_id)
+        try:
+            request = spawn_request(claim, settings, files, secrets, self._token)
+        except SecretsLost as lost:
+            return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
+        report = await self._spawn(request)
+        if report is None:
+            return STOPPED_BEFORE_START
+        if isinstance(report, SpawnFailed):
+            return _not_started(report)
+        if isinstance(report, SupervisorLost):
+            outcome = await self._end_processes()
+            await self._pause()  # so that a supervisor that dies at once is not started again and again
             return outcome
-        if told["op"] == "refused":
-            return _not_started(told)
-        return await self._until_over(told, files)
+        return await self._until_exit(report, files)
 
-    async def _started(self, order: dict[str, Any]) -> Told | None:
-        """The supervisor's word on it. What is only short of processes or descriptors is asked for again; None when
-        nobody wants it any more."""
-        limit = self._shop.clock.after(START_WITHIN_MS, self._too_slow)
-        told = None
-        while not self._attempt.stopping and (told := await self._asked(order)) is not None:
-            if told["op"] != "refused" or not told["again"] or self._slow:
+    async def _spawn(self, request: SpawnRequest) -> RunReport | None:
+        """The first report on the run. Asks again while there is no process or descriptor to be had; None if the run
+        was stopped before it started."""
+        limit = self._clock.after(START_WITHIN_MS, self._start_is_late)
+        report = None
+        while not self._attempt.is_stopping and (report := await self._request(request)) is not None:
+            if not isinstance(report, SpawnFailed) or not report.retryable or self._is_late:
                 break
             await self._pause()
-            told = None
+            report = None
         limit.cancel()
-        return told
+        return report
 
-    async def _asked(self, order: dict[str, Any]) -> Told | None:
-        try:
-            self._supervisor = await self._shop.supervisors.get()
-        except OSError as error:
-            refused = {"op": "refused", "again": True, "errno": error.errno, "of": "supervisor"}
-            return {**refused, "message": f"no supervisor: {error}"}
-        if self._attempt.stopping:
-            return None
-        self._answer = asyncio.get_running_loop().create_future()
-        self._supervisor.start(order, self._told)
-        return await self._answer
+    async def _request(self, request: SpawnRequest) -> RunReport | None:
+        self._supervisor = self._supervisors.current
+        if self._supervisor is None:
+            try:
+                self._supervisor = await self._supervisors.start()
+            except (OSError, RuntimeError) as error:
+                number = getattr(error, "errno", None) or 0
+                return SpawnFailed(self._run_id, f"no supervisor: {error}", "supervisor", number, True)
+            if self._attempt.is_stopping:
+                return None
+        self._inbox = self._supervisor.spawn(request)
+        self._awaits_start = True
+        report = await self._inbox.get()
+        self._awaits_start = False
+        return report
 
     async def _pause(self) -> None:
         self._wake.clear()
-        if self._attempt.stopping:
+        if self._attempt.is_stopping:
             return
-        timer: Timer = self._shop.clock.after(ASK_AGAIN_MS, self._wake.set)
+        timer: Timer = self._clock.after(RETRY_AFTER_MS, self._wake.set)
         await self._wake.wait()
         timer.cancel()
 
-    def _too_slow(self) -> None:
-        """Whatever the supervisor is stuck with, the next run gets another one; this one must not begin any more."""
-        self._slow = True
+    def _start_is_late(self) -> None:
+        """A supervisor that has not answered yet may be stuck: the next run gets another one, and this run is not to
+        start any more."""
+        self._is_late = True
         self._wake.set()
-        if self._supervisor is not None and self._answer is not None and not self._answer.done():
-            self._shop.supervisors.replace(self._supervisor)
-            self._supervisor.end(self._run_id, signal.SIGKILL)
-            self._prove_alive()
+        if self._awaits_start and self._supervisor is not None:
+            self._supervisors.replace(self._supervisor)
+            self._supervisor.signal(self._run_id, signal.SIGKILL)
+            self._check_supervisor()
 
-    def _prove_alive(self) -> None:
-        """A supervisor that lives answers this at once; one that is stopped or stuck holds up every run it has."""
-        if self._supervisor is not None and self._proof is None:
-            self._proof = self._shop.clock.after(ALIVE_WITHIN_MS, self._supervisor.kill)
-            self._supervisor.watch(self._run_id, NOTHING_WRITTEN)
+    def _check_supervisor(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.check_alive(self._run_id, self._job_id)
 
-    def _told(self, told: Told) -> None:
-        if self._proof is not None:
-            self._proof.cancel()
-            self._proof = None
-        if told["op"] == "output":
-            self._shop.nudge(self._attempt.claim.run.job_id)
-        elif told["op"] == "left":
-            self._attempt.winding_down()
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(told)
-        elif not self._end.done():
-            self._end.set_result(told)
-
-    async def _until_over(self, started: Told, files: Files) -> Outcome:
+    async def _until_exit(self, report: RunReport, files: Files) -> Outcome:
         failpoints.hit("after_spawn_before_pid_commit")
-        boot_id = self._shop.housing.boot_id
-        begun = Begun(self._attempt.claim.run, started["pid"], started["started_at"], boot_id, files.log)
-        self._shop.commands.submit(Command(begin, begun), must_commit=True)
-        self._attempt.begun()
-        told = await self._end
-        if told["op"] == "lost":
-            identity = Identity(self._run_id, started["pid"], started["started_at"], boot_id)
-            return await _end_orphans(identity)
-        if self._slow:
+        if isinstance(report, Spawned):
+            self._record_start(report.pid, report.started_at, files, has_ended=False)
+        while isinstance(report, Spawned | LeftoversFound):
+            report = await self._inbox.get()
+            if isinstance(report, LeftoversFound):
+                self._attempt.main_process_ended()
+        if not isinstance(report, Exited):
+            return await self._end_processes()
+        if report.pid is not None and report.started_at is not None:
+            self._record_start(report.pid, report.started_at, files, has_ended=True)
+        if self._is_late:
             return TOO_LATE
-        self._complain(told)
-        found = await asyncio.to_thread(results.read, files.result) if told["result"] else results.NOTHING
+        self._report_log_loss(report)
+        found = await _in_thread(results.read, files.result) if report.has_result else results.NOTHING
         if found.complaint:
             self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {found.complaint}", "warn"))
-        return _outcome(told, found)
+        return _outcome(report, found)
 
-    def _complain(self, told: Told) -> None:
-        """The payload is what job.logs knows it by."""
-        limit, lost = self._shop.housing.log_bytes, {"log_of": self._run_id, "dropped": told["dropped"]}
-        if told["trouble"]:
-            self._attempt.reporter.line(Line(f"its log is not whole: {told['trouble']}", "warn", lost))
-        elif told["dropped"]:
-            line = f"its log is cut at {limit} bytes; {told['dropped']} more came"
-            self._attempt.reporter.line(Line(line, "warn", lost))
+    def _record_start(self, pid: int, started_at: int, files: Files, has_ended: bool) -> None:
+        boot_id = self._attempt.dependencies.spawn_settings.boot_id
+        self._identity = Identity(self._run_id, pid, started_at, boot_id)
+        begun = Begun(self._attempt.claim.run, pid, started_at, boot_id, files.log)
+        self._attempt.record_start(begun, has_ended)
 
-    def _environment(self, given: dict[str, str], files: Files) -> dict[str, str]:
-        claim, housing = self._attempt.claim, self._shop.housing
-        env = housing.environment | {name: given[name] for name in given if not environment.is_ours(name)}
-        env |= {
-            "SEMANTICA_SOCKET": housing.socket,
-            "SEMANTICA_JOB_ID": claim.run.job_id,
-            "SEMANTICA_RUN_ID": claim.run.run_id,
-            "SEMANTICA_RUN_TOKEN": self._token,
-            "SEMANTICA_ATTEMPT": str(claim.run.attempt),
-            "SEMANTICA_WORKSPACE": files.workspace,
-            "SEMANTICA_OUTPUT": files.output,
-            "SEMANTICA_RESULT": files.result,
-        }
-        if claim.trace_id and TRACE.fullmatch(claim.trace_id):
-            env["TRACEPARENT"] = f"00-{claim.trace_id}-{token_hex(8)}-01"
-        return env
+    def _report_log_loss(self, report: Exited) -> None:
+        """`job.logs` finds the event by its payload."""
+        payload = {"log_of": self._run_id, "dropped": report.dropped}
+        if report.log_error:
+            self._attempt.reporter.line(Line(f"its log is not whole: {report.log_error}", "warn", payload))
+        elif report.dropped:
+            limit = self._attempt.dependencies.spawn_settings.log_bytes
+            line = f"its log is cut at {limit} bytes; {report.dropped} more came"
+            self._attempt.reporter.line(Line(line, "warn", payload))
+
+    async def _end_processes(self) -> Outcome:
+        """Without the supervisor's help. A process that outlasts SIGKILL is reported, and the job is not retried."""
+        return ESCAPED if await _in_thread(end_orphans, [self._identity]) else LOST
 
 
-def _order(attempt: Attempt, command: CommandLine, env: dict[str, str], files: Files) -> dict[str, Any]:
-    """The fields of `supervisor.order.Order`."""
-    return {
-        "run": attempt.claim.run.run_id,
-        "argv": command.argv,
-        "cwd": command.cwd or attempt.shop.housing.home,
-        "env": env,
-        "umask": UMASK if command.umask is None else command.umask,
-        "stdin": command.stdin,
-        "leftovers": attempt.claim.leftovers,
-        "log_bytes": attempt.shop.housing.log_bytes,
-        **msgspec.structs.asdict(files),
-    }
+async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """On the loop if there is no thread to be had: the run must get its end."""
+    try:
+        return await asyncio.to_thread(function, *arguments)
+    except RuntimeError:
+        return function(*arguments)
 
 
-def _outcome(told: Told, found: Result) -> Outcome:
-    code = told.get("code")
-    if code == 0:
+def _outcome(report: Exited, found: Result) -> Outcome:
+    if report.code == 0:
         return Outcome(result=found.text, exit_code=0)
     class_: ErrorClass = found.failure_class or "transient"
-    if code is not None:
-        return Outcome(found.text, Error("E_EXIT", class_, f"it exited with code {code}"), code)
-    number, name = told["signal"], str(told["signal"])
+    if report.code is not None:
+        return Outcome(found.text, Error("E_EXIT", class_, f"it exited with code {report.code}"), report.code)
+    name = str(report.signal)
     with suppress(ValueError):
-        name = signal.Signals(number).name
-    return Outcome(found.text, Error("E_SIGNAL", class_, f"it was ended by {name}", {"signal": number, "name": name}))
+        name = signal.Signals(report.signal or 0).name
+    details = {"signal": report.signal, "name": name}
+    return Outcome(found.text, Error("E_SIGNAL", class_, f"it was ended by {name}", details))
 
 
-def _not_started(told: Told) -> Outcome:
-    details = {"errno": told["errno"], "of": told["of"]}
-    if told["again"]:
-        message = f"it could not be started within {START_WITHIN_MS // 1000} s: {told['message']}"
+def _not_started(report: SpawnFailed) -> Outcome:
+    details = {"errno": report.errno, "of": report.part}
+    if report.retryable:
+        message = f"it could not be started within {START_WITHIN_MS // 1000} s: {report.message}"
         return Outcome(error=Error("E_SPAWN", "infra", message, details), unstarted=True)
-    return Outcome(error=Error("E_SPAWN", "permanent", told["message"], details))
-
-
-def _secret_lost(names: list[str]) -> Outcome:
-    message = f"the daemon was restarted and no longer knows {', '.join(sorted(names))}: hand the job in again"
-    return Outcome(error=Error("E_SECRET_LOST", "permanent", message))
-
-
-async def _end_orphans(identity: Identity) -> Outcome:
-    """What outlasts SIGKILL is told of, and not run again beside it."""
-    if await asyncio.to_thread(processes.end_orphans, [identity]):
-        return ESCAPED
-    return LOST
+    return Outcome(error=Error("E_SPAWN", "permanent", report.message, details))

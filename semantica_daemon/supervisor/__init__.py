@@ -1,1 +1,1 @@
-"""Who minds the children: a small process of its own, standard library only, that starts and ends what jobs run."""
+"""The supervisor: a small process, standard library only, that spawns, reads and ends the commands of jobs."""

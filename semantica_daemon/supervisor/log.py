@@ -1,96 +1,94 @@
-"""What a run writes, in one file as it comes, up to a limit; and in a second one which stream each piece came from.
+"""Writes the log of a run: stdout and stderr in one file in order of arrival, up to a limit.
 
-The second (`.streams`) is there only when there was something on stderr: eight bytes for each change of stream, the
-offset from which on it holds times two, plus one for stderr. `engine/output` reads both.
+A second file (`.streams`) records which stream each part came from; it exists only if there was output on stderr: one
+record for each change of stream. `engine/output` reads both files.
 """
 
 import errno
 import os
 import stat
-import struct
 from contextlib import suppress
 
+from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, TRUNCATION_NOTICE
+
 STDOUT, STDERR = 0, 1
-SUFFIX = ".streams"
-MARK = "\n[semantica: the log has reached its limit of {} bytes; what follows is dropped]\n"
-_record = struct.Struct("<Q")
 
 
 class Log:
-    """Nothing here raises: a full disk must not end a run, so what cannot be written is counted as dropped."""
+    """Never raises: a full disk must not end a run. Bytes that cannot be written are counted in `dropped`, and `error`
+    says why."""
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
         self.size = 0
         self.dropped = 0
-        self.trouble = ""
+        self.error = ""
+        self.is_full = False
         self._limit = limit
         self._room = limit
         self._file = -1
         self._streams = -1
         self._stream = STDOUT
-        self._marked = False
 
-    def write(self, stream: int, piece: bytes) -> None:
-        if len(piece) > self._room:
-            kept, self._room = piece[: self._room], 0
-            self.dropped += len(piece) - len(kept)
-            self._append(stream, kept)
-            if not self._marked:
-                self._marked = True
-                self._append(STDERR, MARK.format(self._limit).encode())
-        else:
-            self._room -= len(piece)
-            self._append(stream, piece)
-
-    @property
-    def full(self) -> bool:
-        return self._marked
+    def write(self, stream: int, data: bytes) -> None:
+        if len(data) <= self._room:
+            self._room -= len(data)
+            self._append(stream, data)
+            return
+        kept, self._room = data[: self._room], 0
+        self.dropped += len(data) - len(kept)
+        self._append(stream, kept)
+        if not self.is_full:
+            self.is_full = True
+            self._append(STDERR, TRUNCATION_NOTICE.format(self._limit).encode())
 
     def drop(self, size: int) -> None:
         self.dropped += size
 
-    def say(self, sentence: str) -> None:
-        """A word of our own, whatever the limit."""
+    def note(self, sentence: str) -> None:
+        """A line of the supervisor's own, written even beyond the limit."""
         self._append(STDERR, f"[semantica: {sentence}]\n".encode())
 
     def close(self) -> None:
-        if self._file >= 0 and os.fstat(self._file).st_nlink == 0:
-            self.trouble = f"{self.path} was removed while it was written"
+        if self._file < 0:
+            return
+        if os.fstat(self._file).st_nlink == 0:
+            self.error = f"{self.path} was removed while it was written"
         for handle in (self._file, self._streams):
             if handle >= 0:
                 os.close(handle)
 
-    def _append(self, stream: int, piece: bytes) -> None:
-        if not piece:
+    def _append(self, stream: int, data: bytes) -> None:
+        if not data:
             return
         try:
             if self._file < 0:
                 self._file = _open(self.path)
             if stream != self._stream:
-                self._change(stream)
-            while piece:
-                written = os.write(self._file, piece)
+                self._change_stream(stream)
+            while data:
+                written = os.write(self._file, data)
                 self.size += written
-                piece = piece[written:]
+                data = data[written:]
         except OSError as error:
-            self.trouble = f"{self.path} cannot be written: {error.strerror}"
-            self.dropped += len(piece)
+            self.error = f"{self.path} cannot be written: {error.strerror}"
+            self.dropped += len(data)
 
-    def _change(self, stream: int) -> None:
-        """Written before what it tells of, so that a piece is never taken for the other stream's."""
+    def _change_stream(self, stream: int) -> None:
+        """Before the data itself, so that no data is ever attributed to the wrong stream."""
         if self._streams < 0:
-            self._streams = _open(self.path + SUFFIX)
-        os.write(self._streams, _record.pack(self.size * 2 + stream))
-        self._room = max(0, self._room - _record.size)
+            self._streams = _open(self.path + STREAMS_SUFFIX)
+        os.write(self._streams, STREAM_RECORD.pack(self.size * 2 + stream))
+        self._room = max(0, self._room - STREAM_RECORD.size)
         self._stream = stream
 
 
 def _open(path: str) -> int:
-    """The job may have put anything there: a pipe must not block us, nor a link lead us elsewhere."""
+    """The job may have replaced the file by anything, or removed the folder: a FIFO must not block the supervisor, and
+    a symbolic link is not followed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     with suppress(OSError):
-        os.mkdir(os.path.dirname(path), 0o700)  # or have removed it all
+        os.mkdir(os.path.dirname(path), 0o700)
     handle = os.open(path, flags, 0o600)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -1,85 +1,111 @@
-"""One run as the supervisor holds it: its main process, the pipes its output comes through, and its log."""
+"""One run in the supervisor: its main process, the pipes that carry its output, and its log."""
 
 import fcntl
 import os
 import struct
 import termios
 
-from semantica_daemon.supervisor import processes
+from semantica_daemon.processes.table import ms_since_boot, start_time
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
-from semantica_daemon.supervisor.order import NotStarted, Order
-from semantica_daemon.supervisor.spawn import reason, spawn
+from semantica_daemon.supervisor.messages import Exited, Spawned, SpawnRequest
+from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
 
 CHUNK = 65_536
+DISCARD_CHUNK = 1 << 20
+NO_BYTES = b"\0\0\0\0"
+DEV_NULL = os.open(os.devnull, os.O_RDWR)
 
 
 class Run:
-    def __init__(self, order: Order, number: int, open_files: int) -> None:
-        """Raises NotStarted, and then nothing is left of it."""
-        self.order = order
-        self.number = number
-        self.log = Log(order.log, order.log_bytes)
-        self.status: int | None = None
-        self.ending = 0  # the signal that its processes are being sent
-        self.signalled: set[tuple[int, int]] = set()
-        self.watch: int | None = None
-        self.pipes: dict[int, int] = {}
-        ends: list[int] = []
+    """The supervisor keeps the writing ends of both pipes open until the run is over. So a pipe is readable only if
+    there is output: a process that closes its streams or exits wakes nothing up."""
+
+    def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
+        """Raises SpawnError, and then leaves nothing open."""
+        self.request = request
+        self.run_id = request.run_id
+        self.tag = tag
+        self.log = Log(request.log, request.log_bytes)
+        self.status: int | None = None  # of the main process, once it has ended
+        self.sent_signal = 0  # the latest signal to all its processes
+        self.signalled: set[tuple[int, int]] = set()  # pid and start time of each process it was sent to
+        self.watch: tuple[int, str] | None = None  # the log size to report, and the job id
+        self._handles: list[int] = []
+        stdin = -1
         try:
-            ends.append(_stdin(order.stdin))
-            for stream in (STDOUT, STDERR):
-                ends.append(self._pipe(stream))
-            before = processes.since_boot()
-            self.pid = spawn(order, ends, open_files)
-            self.started_at = processes.started_since(self.pid, before)
-        except (NotStarted, OSError, ValueError) as error:
-            for pipe in self.pipes:
-                os.close(pipe)
-            if isinstance(error, NotStarted):
-                raise
-            raise reason(order, error) from error
+            stdin = DEV_NULL if request.stdin is None else _file_with(request.stdin)
+            for _ in (STDOUT, STDERR):
+                self._handles += os.pipe()
+                os.set_blocking(self._handles[-2], False)  # the job may open the pipe too and read it empty
+            out, out_end, err, err_end = self._handles
+            earliest = ms_since_boot()
+            self.pid = spawn(request, (stdin, out_end, err_end), open_files)
+            self.started_at = start_time(self.pid, earliest)
+        except (OSError, ValueError) as error:
+            self.close_pipes()
+            raise explain(request, error) from error
+        except SpawnError:
+            self.close_pipes()
+            raise
         finally:
-            for end in ends:
-                os.close(end)
+            if stdin not in (-1, DEV_NULL):
+                os.close(stdin)
+        self.pipes = {out: STDOUT, err: STDERR}
+
+    @property
+    def highest_handle(self) -> int:
+        return self._handles[-1]
+
+    def spawned(self) -> Spawned:
+        return Spawned(self.run_id, self.pid, self.started_at)
+
+    def exited(self) -> Exited:
+        status = self.status or 0
+        by_signal = os.WIFSIGNALED(status)
+        return Exited(
+            self.run_id, None, None,
+            None if by_signal else os.WEXITSTATUS(status), os.WTERMSIG(status) if by_signal else None,
+            self.log.dropped, self.log.error, os.access(self.request.result, os.F_OK, follow_symlinks=False),
+        )  # fmt: skip
 
     def pump(self, pipe: int) -> bool:
-        """One piece of what has come; False when there will be no more."""
-        stream = self.pipes[pipe]
+        """Moves one chunk of output from the pipe to the log; False at the end of the output."""
         try:
-            if self.log.full and _throw_away(pipe, self.log):
+            if self.log.is_full and _discard(pipe, self.log):
                 return True
-            piece = os.read(pipe, CHUNK)
+            data = os.read(pipe, CHUNK)
         except BlockingIOError:
             return True
-        if piece:
-            self.log.write(stream, piece)
-        return bool(piece)
+        if data:
+            self.log.write(self.pipes[pipe], data)
+        return bool(data)
 
     def drain(self) -> None:
-        """What its processes have written by now, and no more: one that is left may go on for ever."""
+        """Logs what is in the pipes now and no more: a process that outlives the run may go on writing for ever."""
         for pipe in self.pipes:
-            waiting = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
-            while waiting > 0:
+            available = fcntl.ioctl(pipe, termios.FIONREAD, NO_BYTES)
+            left = 0 if available == NO_BYTES else int(struct.unpack("i", available)[0])
+            while left > 0:
                 before = self.log.size + self.log.dropped
                 if not self.pump(pipe):
                     break
-                waiting -= max(1, self.log.size + self.log.dropped - before)
+                left -= max(1, self.log.size + self.log.dropped - before)
 
-    def how_it_ended(self) -> dict[str, int]:
-        status = self.status or 0
-        return {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"code": os.WEXITSTATUS(status)}
+    def close_pipes(self) -> None:
+        for handle in self._handles:
+            os.close(handle)
+        self._handles.clear()
 
-    def _pipe(self, stream: int) -> int:
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self.pipes[reading] = stream
-        return writing
+    def close_writing_ends(self) -> None:
+        """The pipes then end when the last process that has them does."""
+        out, out_end, err, err_end = self._handles
+        os.close(out_end)
+        os.close(err_end)
+        self._handles = [out, err]
 
 
-def _stdin(text: str | None) -> int:
-    """As a file: whoever does not read it to the end disturbs nobody."""
-    if text is None:
-        return os.open(os.devnull, os.O_RDONLY)
+def _file_with(text: str) -> int:
+    """A file and no pipe: a process may leave it unread without blocking the supervisor."""
     handle = os.memfd_create("stdin") if hasattr(os, "memfd_create") else _unnamed_file()
     left = memoryview(text.encode("utf-8", "surrogateescape"))
     while left:
@@ -95,19 +121,10 @@ def _unnamed_file() -> int:
     return handle
 
 
-def _throw_away(pipe: int, log: Log) -> bool:
-    """Without copying it, where that can be done; False when there is nothing, and read says whether there will be."""
+def _discard(pipe: int, log: Log) -> bool:
+    """Drops output without copying it, where splice exists; False at the end of the output."""
     if not hasattr(os, "splice"):
         return False
-    size = os.splice(pipe, _nowhere(), 1 << 20)
+    size = os.splice(pipe, DEV_NULL, DISCARD_CHUNK)
     log.drop(size)
     return size > 0
-
-
-_null: list[int] = []
-
-
-def _nowhere() -> int:
-    if not _null:
-        _null.append(os.open(os.devnull, os.O_WRONLY))
-    return _null[0]

@@ -1,35 +1,60 @@
-"""Starting a process: by posix_spawn, which copies nothing. What that has no words for (directory, umask, limits) the
-supervisor takes on itself for the moment; it has only one thread, and nobody else is in it."""
+"""Starts a process with posix_spawn, which copies nothing of the supervisor. Directory, umask and limits have no
+posix_spawn attribute: the supervisor, which has a single thread, changes its own for the moment if they differ."""
 
 import errno
 import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from semantica_daemon.supervisor.order import NotStarted, Order
+from semantica_daemon.supervisor.messages import SpawnRequest
 
-# What asking again can change; anything else is the command's own fault.
-PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
-DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and that would be inherited
-ROOM = 16  # descriptors that a spawn may need itself
+# A later try may succeed after these; any other error is the command's own fault.
+RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
+DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and a child would inherit that
+SPARE_DESCRIPTORS = 16  # that a spawn may need itself
+OWN_CWD = "/"
+OWN_UMASK = 0o022
 
 
-def spawn(order: Order, ends: list[int], open_files: int) -> int:
-    """The pid; `ends` are its stdin, stdout and stderr, `open_files` its soft limit of descriptors."""
+class SpawnError(Exception):
+    """`part`, `errno` and `retryable` as in the message SpawnFailed."""
+
+    def __init__(self, message: str, part: str, errno: int, retryable: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.part = part
+        self.errno = errno
+        self.retryable = retryable
+
+
+def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int) -> int:
+    """The pid. `streams` become its stdin, stdout and stderr, `open_files` its soft limit of open descriptors."""
+    actions = [(os.POSIX_SPAWN_DUP2, handle, number) for number, handle in enumerate(streams)]
+    with _surroundings(request, open_files, max(streams)):
+        return _spawn_first(request, actions)
+
+
+@contextmanager
+def _surroundings(request: SpawnRequest, open_files: int, highest: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    fewer = max(ends) + ROOM < open_files < soft
-    before = os.umask(order.umask)
+    fewer_files = highest + SPARE_DESCRIPTORS < open_files < soft
     try:
-        _enter(order.cwd)
-        if fewer:
+        if request.umask != OWN_UMASK:
+            os.umask(request.umask)
+        if request.cwd != OWN_CWD:
+            _enter(request.cwd)
+        if fewer_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
-        return _spawn(order, [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)])
+        yield
     finally:
-        if fewer:
+        if fewer_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        os.umask(before)
-        os.chdir("/")
+        if request.cwd != OWN_CWD:
+            os.chdir(OWN_CWD)
+        if request.umask != OWN_UMASK:
+            os.umask(OWN_UMASK)
 
 
 def _enter(cwd: str) -> None:
@@ -37,16 +62,16 @@ def _enter(cwd: str) -> None:
         os.chdir(cwd)
     except OSError as error:
         message = f"its cwd {cwd} cannot be used: {error.strerror}"
-        raise NotStarted(message, "cwd", error.errno or 0, error.errno in PASSING) from error
+        raise SpawnError(message, "cwd", error.errno or 0, error.errno in RETRYABLE) from error
 
 
-def _spawn(order: Order, actions: list[tuple[int, int, int]]) -> int:
-    """As execvp does, with the job's own PATH: the first that is there and can be run."""
-    refused: OSError = FileNotFoundError(errno.ENOENT, "not found", order.argv[0])
-    for path in _candidates(order):
+def _spawn_first(request: SpawnRequest, actions: list[tuple[int, int, int]]) -> int:
+    """Searches the job's own PATH as execvp does: the first file that exists and can be executed."""
+    refused: OSError = FileNotFoundError(errno.ENOENT, "not found", request.argv[0])
+    for path in _candidates(request):
         try:
             return os.posix_spawn(
-                path, order.argv, order.env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
+                path, request.argv, request.env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
             )
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -55,32 +80,32 @@ def _spawn(order: Order, actions: list[tuple[int, int, int]]) -> int:
     raise refused
 
 
-def _candidates(order: Order) -> Iterator[str]:
-    command = order.argv[0]
+def _candidates(request: SpawnRequest) -> Iterator[str]:
+    command = request.argv[0]
     if "/" in command:
         yield command
         return
-    for folder in order.env.get("PATH", os.defpath).split(":"):
+    for folder in request.env.get("PATH", os.defpath).split(":"):
         path = f"{folder or '.'}/{command}"
         if os.path.lexists(path):
             yield path
 
 
-def reason(order: Order, error: OSError | ValueError) -> NotStarted:
-    """In plain words: what could not be found or run, and what to do."""
+def explain(request: SpawnRequest, error: OSError | ValueError) -> SpawnError:
+    """A sentence that names what could not be found or executed, and what to do."""
     number = getattr(error, "errno", None) or errno.EINVAL
-    if number in PASSING:
-        return NotStarted(str(error), "command", number, True)
-    return NotStarted(f"{order.argv[0]} {_why(order, number)}", "command", number, False)
+    if number in RETRYABLE:
+        return SpawnError(str(error), "command", number, True)
+    return SpawnError(f"{request.argv[0]} {_reason(request, number)}", "command", number, False)
 
 
-def _why(order: Order, number: int) -> str:
-    found = os.path.join(order.cwd, order.argv[0])
-    if number == errno.ENOENT and "/" not in order.argv[0]:
+def _reason(request: SpawnRequest, number: int) -> str:
+    path = os.path.join(request.cwd, request.argv[0])
+    if number == errno.ENOENT and "/" not in request.argv[0]:
         return "was not found on the job's PATH"
-    if number == errno.ENOENT and os.path.exists(found):
+    if number == errno.ENOENT and os.path.exists(path):
         return "cannot be run: the interpreter that its #! line names does not exist"
-    if os.path.isdir(found):
+    if os.path.isdir(path):
         return "is a directory, not a command"
     return REASONS.get(number, f"cannot be started: {os.strerror(number)}")
 

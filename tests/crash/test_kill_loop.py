@@ -124,9 +124,9 @@ class Round:
         self.journal.check(self.home, ended)
 
     def _check_files(self) -> None:
-        """Nothing but what belongs there; a folder without an owner is spare, and given to the next job."""
+        """Nothing but what belongs there: every folder is that of a job."""
         left = {path.name for path in self.home.iterdir()} - FILES
-        folders = {path.name for path in (self.home / "workspaces").iterdir() if not path.name.startswith(".spare")}
+        folders = {path.name for path in (self.home / "workspaces").iterdir()}
         with invariants.reading(self.home) as connection:
             commands = connection.execute("SELECT id FROM jobs WHERE execution_mode = 'SUBPROCESS'").fetchall()
         assert (left, folders - {row[0] for row in commands}) == (set(), set())

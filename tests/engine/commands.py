@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from semantica_daemon.supervisor import processes
+from semantica_daemon.processes import table
 from tests.harness import Harness
 from tests.supervisor.families import is_there, parent
 
@@ -80,7 +80,7 @@ def gone(*pids: int) -> bool:
 def supervisors(harness: Harness) -> list[int]:
     """The supervisors of this daemon that are there."""
     wanted = f"SEMANTICA_SUPERVISOR={harness.paths.data / 'supervisor.lock'}".encode()
-    return [pid for pid in processes.everybody() if is_there(pid) and wanted in _environ(pid)]
+    return [pid for pid in table.own_processes() if is_there(pid) and wanted in _environ(pid)]
 
 
 def _environ(pid: int) -> list[bytes]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.supervisor import processes
+from semantica_daemon.processes import table
 from tests.engine.commands import output, python, run, said, sh, start, told
 from tests.engine.stream import events, types_of
-from tests.harness import Harness
+from tests.harness import Harness, daemon
 from tests.rpc.wire import rows
 
 ME = """
@@ -104,11 +104,11 @@ async def test_a_command_that_fails_is_tried_again_and_each_run_has_its_own_log(
 async def test_its_identity_is_committed_and_told_once_it_exists(house: Harness) -> None:
     job_id = await start(house, python("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
     pid = await said(house, job_id)
-    process = processes.look(pid)
+    process = table.find_process(pid)
     assert process is not None
     job = await house.job(job_id)
     (row,) = rows_of(house, job_id)
-    assert (job["pid"], row["pid"], row["boot_id"]) == (pid, pid, processes.boot_id())
+    assert (job["pid"], row["pid"], row["boot_id"]) == (pid, pid, table.boot_id())
     assert row["pid_started_at"] == process.started_at
     (event,) = await events(house, "job.started", job_id=job_id)
     assert event["payload"] == {"run_id": job["run_id"], "attempt": 1, "pid": pid}
@@ -156,12 +156,14 @@ async def test_it_knows_who_it_is_and_where_its_files_go(house: Harness) -> None
     assert {name for name in env if name.startswith("SEMANTICA_")} == {*expected, "SEMANTICA_RUN_TOKEN"}
 
 
-async def test_a_command_that_leaves_nothing_has_no_folder_left(house: Harness) -> None:
-    job = await run(house, ["true"])
-    again = await run(house, sh("echo something"))
-    workspaces = house.paths.data / "workspaces"
-    assert not (workspaces / job["job_id"]).exists()
-    assert (workspaces / again["job_id"] / "job.log").stat().st_mode & 0o777 == 0o600
+async def test_a_command_that_leaves_nothing_has_no_folder_once_the_daemon_is_closed(home: Path) -> None:
+    """Nor after a few idle seconds before that: `supervisor/workspace` says why not at once."""
+    async with daemon(home) as harness:
+        silent = await run(harness, ["true"])
+        noisy = await run(harness, sh("echo something"))
+    workspaces = home / "workspaces"
+    assert not (workspaces / silent["job_id"]).exists()
+    assert (workspaces / noisy["job_id"] / "job.log").stat().st_mode & 0o777 == 0o600
 
 
 async def test_what_it_puts_into_its_output_stays(house: Harness) -> None:

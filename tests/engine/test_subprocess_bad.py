@@ -127,7 +127,7 @@ async def test_what_only_shows_when_it_is_tried_fails_the_job_with_a_plain_reaso
     )  # fmt: skip
     assert why in error["message"]
     assert (job["run_count"], job["exit_code"]) == (1, None)
-    assert not (house.paths.data / "workspaces" / job["job_id"]).exists()
+    await until(lambda: not (house.paths.data / "workspaces" / job["job_id"]).exists())
 
 
 async def test_a_command_that_closes_its_streams_is_waited_for(house: Harness, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_a_wrong_or_late_token_is_refused_and_changes_nothing(
     pipe.write_text("0\n")
     ended = await house.ended(job_id)
     told = await events(house, job_id=job_id)
-    assert token not in house.daemon.shop.tokens
+    assert token not in house.daemon.run_dependencies.run_tokens
     assert await refused(house, method, run_token=token, **SAID[method]) == (4001, "E_RUN_OVER")
     assert (await house.job(job_id), await events(house, job_id=job_id)) == (ended, told)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.supervisor import processes
+from semantica_daemon.processes import table
 from tests.engine.commands import WAIT, family, sh
 from tests.harness import Process
 from tests.rpc.wire import rows
@@ -100,7 +100,7 @@ def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
     job_id = enqueue(process, family(TREE), on_interrupt="requeue")
     pids = pids_of(process, job_id)
     run_id = process.call("job.get", job_id=job_id)["run_id"]
-    (supervisor,) = [pid for pid in processes.everybody() if is_supervisor(pid, home)]
+    (supervisor,) = [pid for pid in table.own_processes() if is_supervisor(pid, home)]
     if not kept:
         os.kill(supervisor, signal.SIGSTOP)
     process.kill()

@@ -183,7 +183,7 @@ async def test_the_supervisor_is_started_by_the_first_command_and_leaves_with_th
             await run(harness, ["true"])
         (pid,) = supervisors(harness)
     assert not is_there(pid)
-    assert [name for _, folders, _ in os.walk(home / "workspaces") for name in folders] in ([], [".spare"])
+    assert [name for _, folders, _ in os.walk(home / "workspaces") for name in folders] == []
 
 
 async def test_a_signal_meant_for_others_does_not_end_the_supervisor(house: Harness) -> None:

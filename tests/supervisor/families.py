@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from semantica_daemon.supervisor import processes
+from semantica_daemon.processes import marks, table
 
 # Prints its own pid and those it made, then waits. `{fork}` is what makes the others.
 PARENT = """
@@ -81,7 +81,7 @@ def start(program: str, env: dict[str, str] | None = None) -> tuple["subprocess.
 
 def is_there(pid: int) -> bool:
     """A zombie is not."""
-    return processes.look(pid) is not None
+    return table.find_process(pid) is not None
 
 
 def until(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -94,13 +94,13 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
 
 def marked(run_id: str) -> list[int]:
     """All that is there of a run, by its mark; the whole of /proc is looked at."""
-    return [pid for pid in processes.everybody() if is_there(pid) and processes.run_of(pid) == run_id]
+    return [pid for pid in table.own_processes() if is_there(pid) and marks.run_id_of(pid) == run_id]
 
 
 def below(folder: Path) -> list[int]:
     """All that works in that folder or below it."""
     found = []
-    for pid in processes.everybody():
+    for pid in table.own_processes():
         with suppress(OSError):
             if Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder) and is_there(pid):
                 found.append(pid)

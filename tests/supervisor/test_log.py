@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from semantica_daemon.supervisor.log import MARK, STDERR, STDOUT, SUFFIX, Log
+from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
+from semantica_daemon.supervisor.messages import STREAMS_SUFFIX, TRUNCATION_NOTICE
 
 RECORD = 8
 
@@ -24,12 +25,12 @@ def log_of(path: Path, limit: int = 1000) -> Log:
 
 
 def mark(limit: int) -> bytes:
-    return MARK.format(limit).encode()
+    return TRUNCATION_NOTICE.format(limit).encode()
 
 
 def streams(path: Path) -> list[tuple[int, int]]:
     """(offset, stream) of each change."""
-    kept = Path(str(path) + SUFFIX).read_bytes()
+    kept = Path(str(path) + STREAMS_SUFFIX).read_bytes()
     return [divmod(number, 2) for (number,) in struct.iter_unpack("<Q", kept)]
 
 
@@ -44,8 +45,8 @@ def test_pieces_are_there_as_soon_as_they_are_written(path: Path) -> None:
         log.write(STDOUT, piece)
         assert path.read_bytes()[-len(piece) :] == piece or not piece
         assert log.size == path.stat().st_size
-    assert (path.read_bytes(), log.dropped, log.full) == (b"one\xff\x00three\n", 0, False)
-    assert not Path(str(path) + SUFFIX).exists(), "all of it came from stdout"
+    assert (path.read_bytes(), log.dropped, log.is_full) == (b"one\xff\x00three\n", 0, False)
+    assert not Path(str(path) + STREAMS_SUFFIX).exists(), "all of it came from stdout"
 
 
 def test_nobody_else_may_read_it(path: Path) -> None:
@@ -66,7 +67,7 @@ def test_what_fits_exactly_is_not_cut(path: Path) -> None:
     log = log_of(path, 6)
     log.write(STDOUT, b"abc")
     log.write(STDOUT, b"def")
-    assert (path.read_bytes(), log.dropped, log.full) == (b"abcdef", 0, False)
+    assert (path.read_bytes(), log.dropped, log.is_full) == (b"abcdef", 0, False)
 
 
 @pytest.mark.parametrize("pieces", [[b"abcdefgh"], [b"abc", b"defgh"], [b"abcdef", b"gh"], [b"abcdef", b"g", b"h"]])
@@ -75,7 +76,7 @@ def test_past_its_limit_it_is_marked_once_and_the_rest_is_counted(path: Path, pi
     for piece in pieces:
         log.write(STDOUT, piece)
     assert path.read_bytes() == b"abcdef" + mark(6)
-    assert (log.dropped, log.full, log.size) == (2, True, path.stat().st_size)
+    assert (log.dropped, log.is_full, log.size) == (2, True, path.stat().st_size)
     log.write(STDERR, b"more")
     log.drop(1000)
     assert path.read_bytes() == b"abcdef" + mark(6)
@@ -93,14 +94,14 @@ def test_what_tells_the_streams_apart_counts_towards_the_limit(path: Path) -> No
     log = log_of(path, 1000)
     for number in range(2000):
         log.write(number % 2, b"x")
-    assert log.full
-    assert Path(str(path) + SUFFIX).stat().st_size + log.size <= 1000 + len(mark(1000)) + 2 * RECORD
+    assert log.is_full
+    assert Path(str(path) + STREAMS_SUFFIX).stat().st_size + log.size <= 1000 + len(mark(1000)) + 2 * RECORD
 
 
 def test_our_own_word_is_said_whatever_the_limit(path: Path) -> None:
     log = log_of(path, 3)
     log.write(STDOUT, b"abcdef")
-    log.say("it left 1 behind")
+    log.note("it left 1 behind")
     assert path.read_bytes() == b"abc" + mark(3) + b"[semantica: it left 1 behind]\n"
     assert streams(path) == [(3, STDERR)], "what we say is not what the command wrote to its stdout"
 
@@ -123,8 +124,8 @@ def test_a_full_disk_is_counted_and_named_and_ends_nothing(path: Path) -> None:
         log.write(STDOUT, b"def")
         log.write(STDERR, b"gh")
     assert (path.read_bytes(), log.size, log.dropped) == (b"abcd", 4, 4)
-    assert str(path) in log.trouble
-    assert "cannot be written" in log.trouble
+    assert str(path) in log.error
+    assert "cannot be written" in log.error
     log.close()
 
 
@@ -142,7 +143,7 @@ def test_a_folder_that_is_gone_is_made_again_and_where_that_cannot_be_it_is_trou
     for log in (gone, far):
         log.write(STDOUT, b"lost?")
     assert ((path.parent / "a" / "job.log").read_bytes(), gone.dropped) == (b"lost?", 0)
-    assert (far.dropped, "b/c/job.log" in far.trouble) == (5, True)
+    assert (far.dropped, "b/c/job.log" in far.error) == (5, True)
 
 
 def test_a_log_that_is_removed_while_it_is_written_is_trouble(path: Path) -> None:
@@ -151,7 +152,7 @@ def test_a_log_that_is_removed_while_it_is_written_is_trouble(path: Path) -> Non
     path.unlink()
     log.write(STDOUT, b"y")
     log.close()
-    assert "was removed" in log.trouble
+    assert "was removed" in log.error
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
@@ -162,7 +163,7 @@ def test_what_is_no_file_is_not_written_to_and_blocks_nobody(path: Path, kind: s
         path.mkdir()
     log = Log("/dev/full" if kind == "device" else str(path), 1000)
     log.write(STDOUT, b"abc")
-    assert (log.dropped, bool(log.trouble), log.size) == (3, True, 0)
+    assert (log.dropped, bool(log.error), log.size) == (3, True, 0)
 
 
 def test_a_link_somebody_has_put_there_is_not_followed(path: Path) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.supervisor import processes
-from semantica_daemon.supervisor.processes import Identity, Process
+from semantica_daemon.processes import marks, table
+from semantica_daemon.processes.orphans import Identity, end_orphans
+from semantica_daemon.processes.table import Process
 from tests.supervisor.families import end, is_there, parent, python, start, until
 
 WAIT = "sys.stdout.flush(); time.sleep(600)"
@@ -28,13 +29,13 @@ def made() -> Iterator[list[int]]:
 
 
 def looked_at(pid: int) -> Process:
-    found = processes.look(pid)
+    found = table.find_process(pid)
     assert found is not None
     return found
 
 
 def identity(pid: int) -> Identity:
-    return Identity("a run that left no mark", pid, looked_at(pid).started_at, processes.boot_id())
+    return Identity("a run that left no mark", pid, looked_at(pid).started_at, table.boot_id())
 
 
 def test_oneself_is_seen_as_one_is() -> None:
@@ -56,38 +57,38 @@ def test_a_name_with_brackets_and_blanks_is_taken_apart_rightly(tmp_path: Path, 
 def test_a_zombie_is_gone_and_so_is_who_never_was() -> None:
     process = subprocess.Popen(["true"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert processes.look(process.pid) is None
+    assert table.find_process(process.pid) is None
     assert process.wait() == 0
-    assert processes.look(process.pid) is None
-    assert processes.look(2**22 + 1) is None
+    assert table.find_process(process.pid) is None
+    assert table.find_process(2**22 + 1) is None
 
 
 def test_who_has_lost_only_its_first_thread_is_there_and_can_be_ended(made: list[int]) -> None:
     process, (pid,) = start(parent(f"print([headless()]); {WAIT}"), {"SEMANTICA_RUN_ID": "headless"})
     made += [process.pid, pid]
     assert looked_at(pid).session != os.getsid(0)
-    assert processes.end_orphans([Identity("headless", None, None, None)]) == set()
-    assert processes.look(pid) is None
+    assert end_orphans([Identity("headless", None, None, None)]) == set()
+    assert table.find_process(pid) is None
 
 
 def test_children_and_all_that_came_from_them(made: list[int]) -> None:
     process, (first, second) = start(parent(f"print([child(), child(lambda: child())]); {WAIT}"))
     made += [process.pid, first, second]
-    assert process.pid in processes.children(os.getpid())
-    assert sorted(processes.children(process.pid)) == sorted([first, second])
-    (third,) = processes.children(second)
+    assert process.pid in table.children_of(os.getpid())
+    assert sorted(table.children_of(process.pid)) == sorted([first, second])
+    (third,) = table.children_of(second)
     made.append(third)
-    assert sorted(processes.descendants([process.pid])) == sorted([first, second, third])
-    assert processes.descendants([third]) == []
-    assert processes.children(2**22 + 1) == []
+    assert sorted(table.descendants_of([process.pid])) == sorted([first, second, third])
+    assert table.descendants_of([third]) == []
+    assert table.children_of(2**22 + 1) == []
 
 
 def test_the_mark_is_read_from_the_environment_it_began_with(made: list[int]) -> None:
     for env, expected in (({"SEMANTICA_RUN_ID": "r 1"}, "r 1"), ({"NOT_SEMANTICA_RUN_ID": "x"}, None)):
         process, _ = start(ALONE, env)
         made.append(process.pid)
-        assert processes.run_of(process.pid) == expected
-    assert processes.run_of(2**22 + 1) is None
+        assert marks.run_id_of(process.pid) == expected
+    assert marks.run_id_of(2**22 + 1) is None
 
 
 def test_a_signal_reaches_that_very_process_and_no_later_one_of_its_pid(made: list[int]) -> None:
@@ -95,12 +96,12 @@ def test_a_signal_reaches_that_very_process_and_no_later_one_of_its_pid(made: li
     made.append(process.pid)
     right = looked_at(process.pid)
     for wrong in (right._replace(started_at=right.started_at + 10), right._replace(started_at=0)):
-        processes.send(wrong, signal.SIGKILL)
+        table.send_signal(wrong, signal.SIGKILL)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
-    processes.send(right, signal.SIGTERM)
+    table.send_signal(right, signal.SIGTERM)
     assert process.wait(10) == -signal.SIGTERM
-    processes.send(right, signal.SIGTERM)
+    table.send_signal(right, signal.SIGTERM)
 
 
 def test_all_that_carries_the_mark_of_an_orphaned_run_is_ended(made: list[int]) -> None:
@@ -109,7 +110,7 @@ def test_all_that_carries_the_mark_of_an_orphaned_run_is_ended(made: list[int]) 
     process, pids = start(parent(family), {"SEMANTICA_RUN_ID": "mine"})
     other, _ = start(ALONE, {"SEMANTICA_RUN_ID": "another's"})
     made += [process.pid, *pids, other.pid]
-    assert processes.end_orphans([Identity("mine", None, None, None)]) == set()
+    assert end_orphans([Identity("mine", None, None, None)]) == set()
     process.wait(1)
     assert not any(is_there(pid) for pid in pids)
     assert is_there(other.pid)
@@ -123,8 +124,8 @@ def test_a_child_that_has_cleared_its_environment_goes_with_its_parent(made: lis
     )
     process, (hidden,) = start(program, {"SEMANTICA_RUN_ID": "mine"})
     made += [process.pid, hidden]
-    assert processes.run_of(hidden) is None
-    assert processes.end_orphans([Identity("mine", None, None, None)]) == set()
+    assert marks.run_id_of(hidden) is None
+    assert end_orphans([Identity("mine", None, None, None)]) == set()
     process.wait(1)
     until(lambda: not is_there(hidden))
 
@@ -132,7 +133,7 @@ def test_a_child_that_has_cleared_its_environment_goes_with_its_parent(made: lis
 def test_a_main_process_is_known_by_pid_start_and_boot_alone(made: list[int]) -> None:
     process, pids = start(parent(f"print([child()]); {WAIT}"), {})
     made += [process.pid, *pids]
-    assert processes.end_orphans([identity(process.pid)]) == set()
+    assert end_orphans([identity(process.pid)]) == set()
     assert process.wait(1) == -signal.SIGKILL
     assert not any(is_there(pid) for pid in pids)
 
@@ -143,7 +144,7 @@ def test_a_main_process_is_known_by_pid_start_and_boot_alone(made: list[int]) ->
 def test_a_pid_that_was_given_again_is_never_signalled(made: list[int], other: dict[str, Any]) -> None:
     process, _ = start(ALONE, {})
     made.append(process.pid)
-    assert processes.end_orphans([identity(process.pid)._replace(**other)]) == set()
+    assert end_orphans([identity(process.pid)._replace(**other)]) == set()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.1)
 
@@ -152,22 +153,22 @@ def test_a_pid_of_another_boot_is_never_signalled_though_it_began_at_the_same_ti
     process, _ = start(ALONE, {})
     made.append(process.pid)
     known = identity(process.pid)
-    assert processes.end_orphans([known._replace(boot_id="0" * 36), known._replace(pid=2**22 + 1)]) == set()
+    assert end_orphans([known._replace(boot_id="0" * 36), known._replace(pid=2**22 + 1)]) == set()
     assert is_there(process.pid)
 
 
 def test_nothing_to_end_takes_no_time() -> None:
     began = time.monotonic()
-    assert processes.end_orphans([]) == set()
-    assert processes.end_orphans([Identity("nobody's", None, None, None)]) == set()
+    assert end_orphans([]) == set()
+    assert end_orphans([Identity("nobody's", None, None, None)]) == set()
     assert time.monotonic() - began < 1
 
 
 def test_who_looks_for_orphans_is_none_itself() -> None:
     """A daemon that was started from inside a job carries that run's mark."""
     program = (
-        f"import sys; sys.path.insert(0, {str(Path(processes.__file__).parents[2])!r})\n"
-        "from semantica_daemon.supervisor.processes import Identity, end_orphans\n"
+        f"import sys; sys.path.insert(0, {str(Path(table.__file__).parents[2])!r})\n"
+        "from semantica_daemon.processes.orphans import Identity, end_orphans\n"
         "print(end_orphans([Identity('mine', None, None, None)], within_s=2))"
     )
     ended = subprocess.run(
@@ -177,7 +178,7 @@ def test_who_looks_for_orphans_is_none_itself() -> None:
 
 
 def test_everybody_is_all_others_of_our_uid() -> None:
-    found = processes.everybody()
+    found = table.own_processes()
     assert os.getppid() in found
     assert os.getpid() not in found
     assert all(os.stat(f"/proc/{pid}").st_uid == os.getuid() for pid in found if is_there(pid))

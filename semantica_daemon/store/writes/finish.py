@@ -8,6 +8,7 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store import transition
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.begin import Begun, begin
 
 STANDING = """
 SELECT attempts, max_attempts, backoff_base_ms, backoff_factor, on_interrupt, stop_state, stale, claim_attempts
@@ -17,12 +18,17 @@ WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
 
 
 class Finish(Struct, frozen=True, gc=False):
+    """`begun`: the start of the process, if that is not recorded yet."""
+
     run: Running
     outcome: Outcome
+    begun: Begun | None = None
 
 
 def finish(tx: Tx, end: Finish) -> str | None:
     """The job's new state; None when the run is no longer the job's (a late answer changes nothing)."""
+    if end.begun is not None:
+        begin(tx, end.begun)
     where = {"job_id": end.run.job_id, "run_id": end.run.run_id}
     row = tx.execute(STANDING, where).fetchone()
     if row is None:

@@ -1,0 +1,132 @@
+"""The daemon's end of the socket to one supervisor: sends requests, and sorts its reports into an inbox per run."""
+
+import asyncio
+import subprocess
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from semantica_daemon import forks
+from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.supervisor.messages import (
+    Decoder,
+    Exited,
+    LeftoversFound,
+    LogGrew,
+    Request,
+    SignalRequest,
+    Spawned,
+    SpawnFailed,
+    SpawnRequest,
+    WatchLogRequest,
+    encode,
+)
+
+log = structlog.get_logger()
+
+ANSWER_WITHIN_MS = 5000
+ANY_SIZE = -1
+
+
+class SupervisorLost:
+    """The supervisor has ended, and can report nothing more about the run."""
+
+
+RunReport = Spawned | SpawnFailed | LeftoversFound | Exited | SupervisorLost
+
+
+class Inbox:
+    """The reports about one run, in order, for the one task that waits for them."""
+
+    def __init__(self) -> None:
+        self._reports: deque[RunReport] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, report: RunReport) -> None:
+        self._reports.append(report)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def get(self) -> RunReport:
+        while not self._reports:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._reports.popleft()
+
+
+class SupervisorConnection(asyncio.Protocol):
+    def __init__(
+        self, handle: int, process: "subprocess.Popen[bytes]", clock: Clock, log_grew: Callable[[str], None]
+    ) -> None:
+        """`log_grew` is called with the id of a job whose log is longer than a reader asked for."""
+        self._handle = handle
+        self._process = process
+        self._clock = clock
+        self._log_grew = log_grew
+        self._transport: asyncio.Transport | None = None
+        self._decoder = Decoder()
+        self._inboxes: dict[str, Inbox] = {}
+        self._kill_timer: Timer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def spawn(self, request: SpawnRequest) -> Inbox:
+        inbox = self._inboxes[request.run_id] = Inbox()
+        if not self._send(request):
+            inbox.put(SupervisorLost())
+        return inbox
+
+    def signal(self, run_id: str, number: int) -> None:
+        self._send(SignalRequest(run_id, int(number)))  # marshal takes no enum
+
+    def watch_log(self, run_id: str, job_id: str, size: int) -> None:
+        """`log_grew` is called once, as soon as the log is longer than that."""
+        self._send(WatchLogRequest(run_id, job_id, size))
+
+    def check_alive(self, run_id: str, job_id: str) -> None:
+        """Kills the supervisor if it reports nothing for 5 s, though it answers this request at once when it can. A
+        supervisor that is stopped or stuck holds up all its runs."""
+        if self._kill_timer is None:
+            self._kill_timer = self._clock.after(ANSWER_WITHIN_MS, self._kill)
+            self.watch_log(run_id, job_id, ANY_SIZE)
+
+    def forget(self, run_id: str) -> None:
+        self._inboxes.pop(run_id, None)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+            self._kill_timer = None
+        for report in self._decoder.feed(data):
+            if isinstance(report, LogGrew):
+                self._log_grew(report.job_id)
+            elif (inbox := self._inboxes.get(report.run_id)) is not None:
+                inbox.put(report)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._inboxes:
+            log.error("supervisor_lost", pid=self._process.pid, runs=len(self._inboxes))
+        for inbox in self._inboxes.values():
+            inbox.put(SupervisorLost())
+        forks.forget(self._handle)
+
+    def _send(self, request: Request) -> bool:
+        if self._transport is None or self._transport.is_closing():
+            return False
+        self._transport.write(encode([request]))
+        return True
+
+    def _kill(self) -> None:
+        log.error("supervisor_does_not_answer", pid=self._process.pid)
+        self._process.kill()

@@ -1,0 +1,138 @@
+"""The messages between the daemon and the supervisor, their framing, and the format of the log file.
+
+`engine/supervisors` is the daemon's end, `supervisor/channel` the supervisor's. A frame is a length in four bytes and a
+marshalled list of messages, each a tuple of its kind and its fields; both ends run the same interpreter.
+"""
+
+import marshal
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+STREAMS_SUFFIX = ".streams"
+TRUNCATION_NOTICE = "\n[semantica: the log has reached its limit of {} bytes; what follows is dropped]\n"
+STREAM_RECORD = struct.Struct("<Q")  # twice the offset from which it holds, plus one for stderr
+LENGTH = struct.Struct("<I")
+
+
+class SpawnRequest(NamedTuple):
+    """`log`, `result` and the folder `output` lie in the folder `workspace`, which the supervisor makes."""
+
+    run_id: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    umask: int
+    stdin: str | None
+    workspace: str
+    output: str
+    result: str
+    log: str
+    log_bytes: int
+    keep_leftovers: bool
+
+
+class SignalRequest(NamedTuple):
+    """Send this signal to every process of the run."""
+
+    run_id: str
+    number: int
+
+
+class WatchLogRequest(NamedTuple):
+    """Reply once with LogGrew when the log is longer than `size` bytes, or at once if the run is over."""
+
+    run_id: str
+    job_id: str
+    size: int
+
+
+class Spawned(NamedTuple):
+    """`started_at`: ms since the boot."""
+
+    run_id: str
+    pid: int
+    started_at: int
+
+
+class SpawnFailed(NamedTuple):
+    """`part`: what failed, the "command", its "cwd", its "workspace" or the "supervisor"; `retryable`: a later try may
+    succeed."""
+
+    run_id: str
+    message: str
+    part: str
+    errno: int
+    retryable: bool
+
+
+class LeftoversFound(NamedTuple):
+    """The main process has ended, other processes of the run have not; they are being ended."""
+
+    run_id: str
+
+
+class LogGrew(NamedTuple):
+    run_id: str
+    job_id: str
+
+
+class Exited(NamedTuple):
+    """The run is over. `pid` and `started_at` are set if no Spawned was sent before; `code` or `signal` is None.
+    `dropped`: bytes of output missing in the log; `log_error`: why; `has_result`: the result file exists."""
+
+    run_id: str
+    pid: int | None
+    started_at: int | None
+    code: int | None
+    signal: int | None
+    dropped: int
+    log_error: str
+    has_result: bool
+
+
+Request = SpawnRequest | SignalRequest | WatchLogRequest
+Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
+KINDS: tuple[type[Any], ...] = (
+    SpawnRequest, SignalRequest, WatchLogRequest, Spawned, SpawnFailed, LeftoversFound, LogGrew, Exited,
+)  # fmt: skip
+NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
+
+
+def encode(messages: Sequence[Request | Report]) -> bytes:
+    """One frame."""
+    body = marshal.dumps([(NUMBER_OF[type(message)], tuple(message)) for message in messages])
+    return LENGTH.pack(len(body)) + body
+
+
+class Decoder:
+    """Cuts a byte stream into messages. A request with megabytes of stdin arrives in many parts, which are joined
+    once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._missing = LENGTH.size  # bytes, before there is anything to decode
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The messages of all frames that are complete by now."""
+        self._missing -= len(data)
+        if self._parts or self._missing > 0:
+            self._parts.append(data)
+            if self._missing > 0:
+                return []
+            data, self._parts = b"".join(self._parts), []
+        messages: list[Any] = []
+        start, end = 0, _frame_end(data, 0)
+        while end <= len(data):
+            messages += [KINDS[kind]._make(fields) for kind, fields in marshal.loads(data[start + LENGTH.size : end])]
+            start, end = end, _frame_end(data, end)
+        if start < len(data):
+            self._parts.append(data[start:])
+        self._missing = end - len(data)
+        return messages
+
+
+def _frame_end(data: bytes, start: int) -> int:
+    """The end of the frame that begins at `start`, or of its length if that is not there yet."""
+    body = start + LENGTH.size
+    return body if len(data) < body else body + int(LENGTH.unpack_from(data, start)[0])

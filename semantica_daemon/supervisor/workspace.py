@@ -1,0 +1,57 @@
+"""Makes the folder of a job before its process starts, and removes it later if the job left nothing in it.
+
+A process may write to $SEMANTICA_OUTPUT from its first instruction on, so the folder cannot be made any later than
+that. Removing one is slow on some file systems (2 ms on ext4 with `discard`): the loop does it while no command runs.
+"""
+
+import os
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+
+from semantica_daemon.supervisor.messages import SpawnRequest
+from semantica_daemon.supervisor.spawn import SpawnError
+
+
+def make_workspace(request: SpawnRequest) -> None:
+    """Both folders can be entered by this user only. A job that has run before has them already."""
+    try:
+        for folder in (request.workspace, request.output):
+            with suppress(FileExistsError):
+                _make(folder)
+    except OSError as error:
+        message = f"its folder {request.workspace} cannot be made: {error.strerror}"
+        raise SpawnError(message, "workspace", error.errno or 0, retryable=True) from error
+
+
+class UnusedWorkspaces:
+    """Folders of finished runs without output, to be removed if the job left nothing else there either."""
+
+    def __init__(self) -> None:
+        self._folders: deque[tuple[str, str]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    def add(self, request: SpawnRequest) -> None:
+        self._folders.append((request.workspace, request.output))
+
+    def remove_one(self, in_use: Collection[str] = ()) -> None:
+        """The oldest, unless a run of the same job uses it again."""
+        workspace, output = self._folders.popleft()
+        if workspace not in in_use:
+            remove_if_empty(workspace, output)
+
+
+def remove_if_empty(workspace: str, output: str) -> None:
+    with suppress(OSError):
+        os.rmdir(output)
+        os.rmdir(workspace)
+
+
+def _make(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+        os.mkdir(folder, 0o700)
