@@ -105,12 +105,13 @@ def _missed(timing: Timing, trigger_at: int, now: int) -> Iterator[int]:
     """The newest first, since only a bounded number is read. `trigger_at` counts even if the rules of the time zone
     have changed and it is no longer a time of the expression.
     """
-    back = cron.occurrences_back(timing.cron_expression, timing.timezone, now)
+    expression, zone, until = timing.cron_expression, timing.timezone, now
     fired = timing.fired_by_this_clock(now)
     if fired is not None and fired.first <= now and trigger_at <= fired.last:
-        yield from takewhile(lambda at: at > fired.last, back)
-    else:
-        yield from takewhile(lambda at: at > trigger_at, back)
+        yield from takewhile(lambda at: at > fired.last, cron.occurrences_back(expression, zone, now))
+        until = fired.first - 1
+    if trigger_at <= until:
+        yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, until))
         yield trigger_at
 
 

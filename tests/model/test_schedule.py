@@ -250,12 +250,17 @@ def test_a_clock_that_was_a_day_behind_for_a_moment_doubles_no_missed_time() -> 
     assert (found.fired, found.next) == ([NOW + HOUR], NOW + 2 * HOUR)
 
 
-def test_set_back_and_asleep_until_after_the_watermark_only_newer_times_are_missed() -> None:
-    for fired in (FiredRange(NOW - DAY, NOW), FiredRange(NOW, NOW)):
-        found = Account(a_schedule(TEN_MINUTES, "run_all", fired=fired), NOW)
-        found.clock_was_set(NOW - HOUR)
-        found.look(NOW + 25 * MINUTE)
-        assert found.fired == [NOW + 10 * MINUTE, NOW + 20 * MINUTE]
+@pytest.mark.parametrize("misfire", POLICIES)
+def test_set_back_and_asleep_until_after_the_watermark_only_times_that_were_not_fired_are_missed(misfire: str) -> None:
+    """Fired from :10 to :20 past, set back an hour, asleep until 29 past, or until it is in the midst of them."""
+    fired = FiredRange(NOW + 10 * MINUTE, NOW + 20 * MINUTE)
+    for now, minutes in ((29, [-35, -30, -20, -10, 0, 25]), (15, [-35, -30, -20, -10, 0])):
+        found = Account(a_schedule("*/10,25 * * * *", misfire, fired=fired), NOW - 40 * MINUTE)
+        found.look(NOW + now * MINUTE)
+        missed = [NOW + minute * MINUTE for minute in minutes]
+        fire = {"run_once": missed[-1:], "skip": [], "run_all": missed}[misfire]
+        assert (found.fired, sum(skip[0] for skip in found.skipped)) == (fire, len(missed) - len(fire))
+        assert found.next == NOW + (30 if now == 29 else 25) * MINUTE
 
 
 def test_a_gap_begins_a_new_range_and_a_firing_without_one_extends_it() -> None:

@@ -1,6 +1,6 @@
-"""template.* and schedule.* over the socket: by id and by name, put again, refused, and told in the stream.
+"""template.* and schedule.* over the socket: error codes, what a restart keeps, and the events of the stream.
 
-What a schedule does when its time has come is in `tests/engine/test_schedules*`.
+The result of each method is in `examples`, what the verbs do in `tests/store/test_templates` and `test_schedules`.
 """
 
 from pathlib import Path
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.engine.stream import events
 from tests.harness import START, Harness, ManualClock, RpcError, daemon
 
 NOOP = {"job_type": "semantica.noop"}
@@ -45,15 +44,6 @@ async def test_a_template_fills_in_what_the_call_leaves_out(manual: Harness) -> 
     assert job["runs"][0]["params_snapshot"] == ECHO["payload"]
 
 
-async def test_what_the_call_itself_says_goes_before(manual: Harness) -> None:
-    """Its payload is laid over the template's, key by key at the top."""
-    await manual.call("template.put", name="t", spec=ECHO)
-    given = {"payload": {"b": 3, "d": 4}, "priority": -7, "user_tag": "mine"}
-    job = await manual.job((await manual.enqueue("semantica.echo", template_id="t", **given))["job_id"])
-    assert job["payload"] == {"a": 1, "b": 3, "d": 4}
-    assert (job["priority"], job["user_tag"], job["queue"], job["max_attempts"]) == (-7, "mine", "q", 3)
-
-
 async def test_times_and_conditions_of_a_template_count_from_the_job(manual: Harness) -> None:
     spec = {**NOOP, "schedule": {"type": "AFTER", "delay_ms": 5000, "wait_for_event": "e"}}
     await manual.call("template.put", name="t", spec=spec)
@@ -68,46 +58,18 @@ async def test_times_and_conditions_of_a_template_count_from_the_job(manual: Har
     assert await manual.state(job_id) == "DONE"
 
 
-async def test_a_key_holds_for_a_template_as_for_a_spec(manual: Harness) -> None:
-    await manual.call("template.put", name="t", spec=ECHO)
-    call: dict[str, Any] = {"job_type": "semantica.echo", "template_id": "t", "idempotency_key": "k"}
-    first = await manual.call("job.enqueue", **call)
-    again = await manual.call("job.enqueue", **call)
-    assert (again["job_id"], again["existing"]) == (first["job_id"], True)
-    error = await refused(manual, "job.enqueue", **call, payload={"a": 9})
-    assert (error.code, error.data["code"]) == (4002, "E_IDEMPOTENCY_CONFLICT")
-
-
-async def test_many_jobs_of_templates_are_all_or_none(manual: Harness) -> None:
-    await manual.call("template.put", name="t", spec=ECHO)
-    one = {"job_type": "semantica.echo", "template_id": "t"}
-    acks = (await manual.call("job.enqueue_many", jobs=[{**one, "user_tag": f"{n}"} for n in range(3)]))["jobs"]
-    assert [(await manual.job(ack["job_id"]))["user_tag"] for ack in acks] == ["0", "1", "2"]
-    await refused(manual, "job.enqueue_many", jobs=[one, {**one, "template_id": "none"}])
-    assert len((await manual.call("job.list"))["items"]) == 3
-
-
-async def test_a_template_put_again_is_changed_and_leaves_its_jobs_alone(manual: Harness) -> None:
-    await manual.call("queue.pause")
-    first = await manual.call("template.put", name="t", spec=ECHO)
-    old = (await manual.enqueue("semantica.echo", template_id="t"))["job_id"]
-    await manual.advance(1000)
-    again = await manual.call("template.put", name="t", spec={"job_type": "semantica.echo", "payload": {"new": True}})
-    assert again == first | {"created": False}
-    found = await manual.call("template.get", template_id="t")
-    assert (found["created_at"], found["updated_at"]) == (START, START + 1000)
-    new = (await manual.enqueue("semantica.echo", template_id="t"))["job_id"]
-    assert [(await manual.job(one))["payload"] for one in (old, new)] == [ECHO["payload"], {"new": True}]
-
-
-async def test_by_its_id_a_template_can_be_renamed_but_not_into_another(manual: Harness) -> None:
-    first = await manual.call("template.put", name="a", spec=NOOP)
-    second = await manual.call("template.put", name="b", spec=NOOP)
-    renamed = await manual.call("template.put", name="c", spec=NOOP, template_id=first["template_id"])
+@pytest.mark.parametrize("family", ["template", "schedule"])
+async def test_by_its_id_one_is_renamed_but_not_into_another(manual: Harness, family: str) -> None:
+    put, key = f"{family}.put", f"{family}_id"
+    fields: dict[str, Any] = {"spec": NOOP}
+    if family == "schedule":
+        await manual.call("template.put", name="t", spec=NOOP)
+        fields = {"template_id": "t", "cron_expression": "@daily"}
+    first, second = [await manual.call(put, name=name, **fields) for name in ("a", "b")]
+    renamed = await manual.call(put, name="c", **fields | {key: first[key]})
     assert renamed == first | {"name": "c", "created": False}
-    error = await refused(manual, "template.put", name="b", spec=NOOP, template_id=first["template_id"])
-    assert (error.code, error.data["code"], error.data["template_id"]) == (4002, "E_NAME_TAKEN", second["template_id"])
-    assert [one["name"] for one in (await manual.call("template.list"))["templates"]] == ["b", "c"]
+    error = await refused(manual, put, name="b", **fields | {key: first[key]})
+    assert (error.code, error.data["code"], error.data[key]) == (4002, "E_NAME_TAKEN", second[key])
 
 
 async def test_a_template_that_a_schedule_uses_cannot_be_deleted(manual: Harness) -> None:
@@ -120,17 +82,6 @@ async def test_a_template_that_a_schedule_uses_cannot_be_deleted(manual: Harness
     for name in ("s1", "s2"):
         await manual.call("schedule.delete", schedule_id=name)
     assert (await manual.call("template.delete", template_id="t"))["deleted"] is True
-
-
-async def test_jobs_of_a_template_that_is_gone_go_on(manual: Harness) -> None:
-    await manual.call("queue.pause")
-    template_id = (await manual.call("template.put", name="t", spec=NOOP))["template_id"]
-    job_id = (await manual.enqueue(template_id="t"))["job_id"]
-    await manual.call("template.delete", template_id="t")
-    await manual.call("queue.resume")
-    await manual.settle()
-    job = await manual.job(job_id)
-    assert (job["state"], job["template_id"]) == ("DONE", template_id)
 
 
 async def test_a_template_may_hold_a_command_with_its_environment(real: Harness) -> None:
@@ -166,40 +117,6 @@ async def test_a_schedule_put_again_is_changed_whole(manual: Harness) -> None:
     assert found | now | kept | {"updated_at": START + 1000} == found
 
 
-async def test_by_its_id_a_schedule_can_be_renamed_but_not_into_another(manual: Harness) -> None:
-    await manual.call("template.put", name="t", spec=NOOP)
-    first, second = await schedule(manual, "a"), await schedule(manual, "b")
-    renamed = await schedule(manual, "c", schedule_id=first["schedule_id"])
-    assert renamed == first | {"name": "c", "created": False}
-    error = await refused(
-        manual, "schedule.put", name="b", template_id="t", cron_expression="@daily", schedule_id=first["schedule_id"]
-    )
-    assert (error.code, error.data["code"], error.data["schedule_id"]) == (4002, "E_NAME_TAKEN", second["schedule_id"])
-    assert [one["name"] for one in (await manual.call("schedule.list"))["schedules"]] == ["b", "c"]
-
-
-async def test_enabling_and_disabling_twice_is_once(manual: Harness) -> None:
-    await manual.call("template.put", name="t", spec=NOOP)
-    made = await schedule(manual)
-    for _ in range(2):
-        answer = await manual.call("schedule.enable", schedule_id="s")
-        assert answer["next_trigger_at"] == made["next_trigger_at"]
-    for _ in range(2):
-        await manual.call("schedule.disable", schedule_id="s")
-    await manual.call("schedule.enable", schedule_id="s")
-    told = [one["event_type"] for one in await events(manual) if one["event_type"].startswith("schedule.")]
-    assert told == ["schedule.created", "schedule.disabled", "schedule.enabled"]
-
-
-async def test_upcoming_are_the_next_five_in_its_zone(manual: Harness) -> None:
-    """START is 8:00 in UTC and 9:00 in Berlin, on a Friday."""
-    await manual.call("template.put", name="t", spec=NOOP)
-    await schedule(manual, cron_expression="0 9 * * 1-5", timezone="Europe/Berlin")
-    found = await manual.call("schedule.get", schedule_id="s")
-    day = 86_400_000
-    assert found["upcoming"] == [START + days * day for days in (3, 4, 5, 6, 7)]
-
-
 async def test_the_stream_tells_what_happened_to_which(manual: Harness) -> None:
     client = await manual.client()
     await client.call("event.subscribe")
@@ -229,12 +146,3 @@ async def test_a_trigger_that_is_refused_says_why_and_changes_nothing(manual: Ha
     error = await refused(manual, "schedule.trigger", schedule_id="s")
     assert (error.code, error.data["code"]) == (4003, "E_QUEUE_FULL")
     assert await manual.call("schedule.get", schedule_id="s") == before
-
-
-async def test_a_hundred_schedules_are_listed_by_name(manual: Harness) -> None:
-    await manual.call("template.put", name="t", spec=NOOP)
-    for number in range(100):
-        await schedule(manual, f"s{number:02}")
-    listed = (await manual.call("schedule.list"))["schedules"]
-    assert [one["name"] for one in listed] == [f"s{number:02}" for number in range(100)]
-    assert (await manual.call("template.get", template_id="t"))["schedules"] == [one["name"] for one in listed]

@@ -175,10 +175,8 @@ class Timetable:
         """Of the missed times the newest, or none, or all fire, by the policy; the older are skipped, and an event says
         so. Many jobs may be more than one look's work: the rest stays due."""
         assert schedule.next is not None
-        fired, first = schedule.remembered(self.now), schedule.next
-        if fired and fired[0] <= self.now and first <= fired[1]:
-            first = fired[1] + schedule.period
-        missed = list(range(first, self.now + 1, schedule.period))
+        fired, since = schedule.remembered(self.now), range(schedule.next, self.now + 1, schedule.period)
+        missed = [at for at in since if not (fired and fired[0] <= at <= fired[1])]
         most = MAX_FIRED if schedule.asked.misfire == "run_all" else 1
         if schedule.asked.misfire == "skip" and missed and self.now - missed[-1] > ON_TIME_MS:
             most = 0

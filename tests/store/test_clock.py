@@ -223,17 +223,6 @@ def test_set_back_a_schedule_does_not_fire_again_what_has_fired(store: Store) ->
     assert len(made(store)) == 7
 
 
-def test_set_back_it_fires_what_it_had_skipped_and_not_what_it_had_fired(store: Store) -> None:
-    template(store)
-    schedule(store, cron="*/10 * * * *", overlap="supersede")
-    tick(store, HOUR)
-    read(store, -30 * MINUTE)
-    for _ in range(4):
-        tick(store, 10 * MINUTE)
-    fired = [event["trigger_at"] - NOW for event in said(store, "schedule.fired")]
-    assert fired == [HOUR, 40 * MINUTE, 50 * MINUTE, 70 * MINUTE]
-
-
 def test_one_that_was_triggered_by_hand_has_fired_nothing_of_its_own(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *", overlap="supersede")
@@ -260,20 +249,6 @@ def test_set_back_before_it_ever_fired_a_schedule_looks_at_the_clock_anew(store:
     assert next_trigger(store) == 10 * MINUTE
     assert store.committed is not None
     assert store.committed.due == store.now
-
-
-def test_a_clock_that_had_been_years_ahead_does_not_silence_a_schedule(store: Store) -> None:
-    template(store)
-    schedule(store, cron="*/10 * * * *")
-    year = 365 * 24 * HOUR
-    read(store, year)
-    tick(store)
-    (first,) = made(store)
-    read(store, -year, known=5000 + year)
-    assert next_trigger(store) == 10 * MINUTE
-    (claimed,) = claims(store)
-    assert claimed.run.job_id == first["id"]
-    end(store, claimed)
 
 
 def test_one_whose_zone_is_gone_is_told_and_the_rest_goes_on(store: Store) -> None:

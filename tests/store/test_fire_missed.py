@@ -58,15 +58,6 @@ def test_what_was_missed_is_made_up_for_as_misfire_and_overlap_say(
     ]
 
 
-def test_eight_hours_of_suspend_are_made_up_for_once(store: Store) -> None:
-    schedule(store, cron="0 * * * *")
-    tick(store, 8 * HOUR + 5)
-    tick(store)
-    assert len(made(store)) == 1
-    (skipped,) = said(store, "schedule.skipped")
-    assert (skipped["count"], skipped["more"]) == (7, False)
-
-
 def test_many_missed_are_made_up_for_in_parts_none_twice_and_none_lost(forged: Store) -> None:
     """Another daemon takes over between any two parts."""
     schedule(forged, misfire="run_all")

@@ -173,14 +173,15 @@ def test_put_again_it_stays_switched_as_it_was_unless_that_is_said(store: Store,
     assert the_schedule(store)["enabled"] != enabled
 
 
-def test_an_edit_of_the_times_forgets_which_of_them_have_fired(store: Store) -> None:
-    """Else a clock that is set back would pass over times that the old ones happen to share."""
+@pytest.mark.parametrize("change", [{"cron": "*/2 * * * *"}, {"timezone": "Asia/Tokyo"}, {"enabled": False}, {}])
+def test_the_watermark_goes_with_the_times_that_it_belongs_to(store: Store, change: dict[str, Any]) -> None:
+    """An edit of the times, and a break while it is off, begin anew; any other edit leaves the watermark alone."""
     schedule(store)
     tick(store, MINUTE)
-    schedule(store, misfire="skip")
-    assert (the_schedule(store)["fired_from"], the_schedule(store)["fired_to"]) == (NOW + MINUTE, NOW + MINUTE)
-    schedule(store, cron="*/2 * * * *")
-    assert (the_schedule(store)["fired_from"], the_schedule(store)["fired_to"]) == (None, None)
+    schedule(store, misfire="skip", **change)
+    switch(store, True)
+    row = the_schedule(store)
+    assert (row["fired_from"], row["fired_to"]) == ((None, None) if change else (NOW + MINUTE, NOW + MINUTE))
 
 
 def test_overrides_are_only_so_large(store: Store) -> None:
