@@ -1,8 +1,7 @@
-"""Cron expressions in a time zone: whether one is sound, and the instants at which it fires.
+"""Cron expressions in a time zone: validates them, and computes the instants at which they fire.
 
-cronsim walks the clock on the wall, which knows no zone; zoneinfo says which instants that is; here is how the two
-meet when clocks are changed (given a zone, cronsim 2.8 fires some twice and loses others on such days). What a
-schedule does with an occurrence is in `schedule`.
+cronsim finds the matching local times, zoneinfo their instants; this module combines the two where a zone changes its
+offset (there cronsim 2.8 with a zone fires some times twice and loses others). `schedule` decides which times fire.
 """
 
 import difflib
@@ -35,107 +34,107 @@ FIELDS = (
     ("day of week", "0-7 or SUN-SAT, 5L (the last Friday) or 1#2 (the second Monday)"),
 )
 EXAMPLE = 'like "30 3 * * 1-5": minute, hour, day of month, month, day of week; seconds may stand in front; or "@daily"'
-# 5-5/2 is 5; cronsim takes it for 5/2, which is 5 and all that follow.
+# 5-5/2 means 5; cronsim reads it as 5/2, which is 5, 7, 9 and so on.
 RANGE_OF_ONE = re.compile(r"\b(\w+)-\1/[1-9]\d*", re.IGNORECASE | re.ASCII)
-MOST_CHARACTERS = 256
-MOST_OF_A_ZONE = 64
-MACHINES_OWN = ("localtime", "posixrules")
-OTHER_CLOCKS = ("right/", "posix/")
+MAX_EXPRESSION_LENGTH = 256
+MAX_ZONE_LENGTH = 64
+MACHINE_ZONES = ("localtime", "posixrules")
+OTHER_ZONE_TREES = ("right/", "posix/")
 
 EPOCH = datetime(1970, 1, 1)
 SECOND = timedelta(seconds=1)
 DAY = 86_400
-HORIZON = 50 * 366 * DAY  # where cronsim gives up as well
-# Any 28 years without a turn of the century hold every kind of year: what doesn't fire from here on never does.
+HORIZON = 50 * 366 * DAY  # cronsim gives up there too
+# 28 years without a turn of the century hold every kind of year: an expression without a time from here on never fires.
 SURVEY_FROM = (datetime(2030, 1, 1) - EPOCH) // timedelta(milliseconds=1)
-# Within what datetime can hold, in every zone.
+# The range of datetime, in every zone.
 EARLIEST, LATEST = ((datetime(year, 1, 1) - EPOCH) // SECOND for year in (2, 9999))
 
 
 def check(expression: str, zone: str) -> None:
-    """Raises InvalidParams for what cannot be read, what can never fire, and an unknown zone."""
+    """Raises InvalidParams for an invalid expression, one that never fires, and an unknown zone."""
     _zone(zone)
     if next_after(expression, zone, SURVEY_FROM) is None:
         raise _never_fires(expression)
 
 
 def next_after(expression: str, zone: str, after: int) -> int | None:
-    """The first occurrence strictly after that instant; None when there is none in fifty years."""
+    """The first time strictly after `after`; None when there is none in fifty years."""
     return next(occurrences(expression, zone, after), None)
 
 
 def occurrences(expression: str, zone: str, after: int) -> Iterator[int]:
-    """All that are strictly after that instant, ascending, as they are asked for."""
+    """Yields the times strictly after `after`, ascending."""
     return (found * 1000 for found in _seconds(expression, zone, max(after // 1000, EARLIEST), back=False))
 
 
 def occurrences_back(expression: str, zone: str, until: int) -> Iterator[int]:
-    """All that are at or before that instant, descending, as they are asked for."""
+    """Yields the times at or before `until`, descending."""
     return (found * 1000 for found in _seconds(expression, zone, min(until // 1000, LATEST), back=True))
 
 
 def _seconds(expression: str, zone: str, start: int, back: bool) -> Iterator[int]:
-    """As Debian's cron. A fixed time (five fields, neither minute nor hour begins with `*`) is kept once whatever the
-    clock does; everything else fires whenever the clock shows it: twice in an hour that repeats, never in one that is
-    left out. All inside here are seconds: of instants since the epoch, of walls what the clock shows at them.
+    """Follows Debian's cron: a fixed time (five fields, neither minute nor hour begins with `*`) fires once, also on a
+    day on which the offset changes. Any other expression fires whenever the local clock shows it: twice in an hour that
+    repeats, never in an hour that is left out. Instants and local times are in seconds from here on.
     """
     fields = _fields(expression)
     fixed = len(fields) == 5 and not any(field.startswith("*") for field in fields[:2])
-    rule = _at_fixed_times if fixed else _as_shown
+    rule = _fixed_times if fixed else _shown_times
     found = rule(" ".join(fields), _zone(zone), start, back)
     return takewhile(lambda at: EARLIEST <= at <= LATEST, found)
 
 
-def _at_fixed_times(fields: str, zone: ZoneInfo, start: int, back: bool) -> Iterator[int]:
-    """Walls that come to the same instant are one occurrence. Going back, a later wall may be an earlier instant."""
+def _fixed_times(fields: str, zone: ZoneInfo, start: int, back: bool) -> Iterator[int]:
+    """Local times of the same instant fire once. Going back, a later local time may be an earlier instant."""
     offset = _offset(zone, start)
     last = start + 1 if back else start
-    for wall in _walls(fields, start + (max(offset, _offset(zone, start - DAY)) if back else offset), back):
-        found = _kept_at(zone, wall)
+    for local in _local_times(fields, start + (max(offset, _offset(zone, start - DAY)) if back else offset), back):
+        found = _instant_of(zone, local)
         if (found < last) if back else (found > last):
             yield found
             last = found
 
 
-def _kept_at(zone: ZoneInfo, wall: int) -> int:
-    """The first instant that shows this; right after the gap if none does."""
-    shown = (EPOCH + wall * SECOND).replace(tzinfo=zone)
+def _instant_of(zone: ZoneInfo, local: int) -> int:
+    """The first instant at which the clock shows `local`; the end of the gap if it never does."""
+    shown = (EPOCH + local * SECOND).replace(tzinfo=zone)
     offset = (shown.utcoffset() or timedelta()) // SECOND
-    found = wall - offset
-    return found if _offset(zone, found) == offset else _change(zone, found - DAY, found)
+    found = local - offset
+    return found if _offset(zone, found) == offset else _find_change(zone, found - DAY, found)
 
 
-def _as_shown(fields: str, zone: ZoneInfo, start: int, back: bool) -> Iterator[int]:
-    """Stretch by stretch: walls are instants by the offset of `start` until that changes, then by the next one."""
-    last, wall_from = start, start + _offset(zone, start)
+def _shown_times(fields: str, zone: ZoneInfo, start: int, back: bool) -> Iterator[int]:
+    """Converts local times by the offset at `start` until the offset changes, then by the next offset."""
+    last, local_from = start, start + _offset(zone, start)
     while abs(start - last) < HORIZON:
-        offset, edge = _offset(zone, start), None
-        for wall in _walls(fields, wall_from, back):
-            edge = _edge(zone, start, wall - offset)
-            if edge is not None:
+        offset, change = _offset(zone, start), None
+        for local in _local_times(fields, local_from, back):
+            change = _offset_change(zone, start, local - offset)
+            if change is not None:
                 break
-            last = start = wall - offset
+            last = start = local - offset
             yield start
-        if edge is None:
+        if change is None:
             return
-        start = edge - 1 if back else edge
-        wall_from = edge - 1 + _offset(zone, start)
+        start = change - 1 if back else change
+        local_from = change - 1 + _offset(zone, start)
 
 
-def _edge(zone: ZoneInfo, start: int, end: int) -> int | None:
-    """A change of the offset on the way. What begins and ends with the same offset may still have gone past an hour
-    that repeats, but only within a day of either end.
+def _offset_change(zone: ZoneInfo, start: int, end: int) -> int | None:
+    """The first change of the offset between the two, None without one. Even with the same offset at both ends there
+    may be an hour that repeats in between, but only within a day of either end.
     """
     day = DAY if end > start else -DAY
     stops = (start, end) if abs(end - start) <= DAY else (start, start + day, end - day, end)
     for here, there in pairwise(stops):
         if _offset(zone, here) != _offset(zone, there):
-            return _change(zone, min(here, there), max(here, there))
+            return _find_change(zone, min(here, there), max(here, there))
     return None
 
 
-def _change(zone: ZoneInfo, low: int, high: int) -> int:
-    """The first second of the offset that holds at `high`; at `low` it is another."""
+def _find_change(zone: ZoneInfo, low: int, high: int) -> int:
+    """The first second with the offset of `high`. The offset at `low` is another one."""
     offset = _offset(zone, high)
     while high - low > 1:
         middle = (low + high) // 2
@@ -151,8 +150,8 @@ def _offset(zone: ZoneInfo, at: int) -> int:
     return (moment.utcoffset() or timedelta()) // SECOND
 
 
-def _walls(fields: str, start: int, back: bool) -> Iterator[int]:
-    """What the clock shows at each match after `start`, or back from it."""
+def _local_times(fields: str, start: int, back: bool) -> Iterator[int]:
+    """Yields the matching local times after `start`, or at and before it."""
     try:
         first = EPOCH + timedelta(seconds=start + 1 if back else start)
         for shown in CronSim(fields, first, reverse=back):
@@ -160,12 +159,12 @@ def _walls(fields: str, start: int, back: bool) -> Iterator[int]:
     except CronSimError:
         raise _refused(fields) from None
     except OverflowError:
-        return  # the calendar ends with the year 9999
+        return  # datetime ends with the year 9999
 
 
 def _fields(expression: str) -> list[str]:
-    if len(expression) > MOST_CHARACTERS:
-        raise _bad_cron(f"cron expression is longer than {MOST_CHARACTERS} characters", f"shorten it, {EXAMPLE}")
+    if len(expression) > MAX_EXPRESSION_LENGTH:
+        raise _bad_cron(f"cron expression is longer than {MAX_EXPRESSION_LENGTH} characters", f"shorten it, {EXAMPLE}")
     fields = expression.split()
     if not fields:
         raise _bad_cron("cron expression is empty", f"give one {EXAMPLE}")
@@ -180,7 +179,7 @@ def _fields(expression: str) -> list[str]:
 
 
 def _refused(expression: str) -> InvalidParams:
-    """Which field cronsim means: the one that it refuses by itself. If there is none, they don't go together."""
+    """Names the field that cronsim refuses by itself. Without one, the fields exclude each other."""
     fields = expression.split()
     for place, field in enumerate(fields, start=len(FIELDS) - len(fields)):
         alone = ["*"] * len(FIELDS)
@@ -204,13 +203,13 @@ def _bad_cron(message: str, hint: str) -> InvalidParams:
 
 
 def _zone(name: str) -> ZoneInfo:
-    """The machine's own zone has no name, and right/ counts leap seconds, which our instants don't."""
-    if len(name) <= MOST_OF_A_ZONE and name not in MACHINES_OWN and not name.startswith(OTHER_CLOCKS):
+    """Refuses the machine's own zone, which has no name, and right/, which counts leap seconds."""
+    if len(name) <= MAX_ZONE_LENGTH and name not in MACHINE_ZONES and not name.startswith(OTHER_ZONE_TREES):
         try:
             return ZoneInfo(name)
         except (LookupError, ValueError, OSError):
             pass
-    shown = name[:MOST_OF_A_ZONE]
+    shown = name[:MAX_ZONE_LENGTH]
     near = difflib.get_close_matches(shown.lower(), _zone_names(), n=1)
     hint = f"did you mean {_zone_names()[near[0]]}?" if near else "use a name like Europe/Berlin or UTC"
     raise InvalidParams(f"time zone {shown!r} isn't known - at `$.timezone`", hint, path="$.timezone")
@@ -218,5 +217,5 @@ def _zone(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=1)
 def _zone_names() -> dict[str, str]:
-    """By their names in lower case."""
-    return {name.lower(): name for name in sorted(available_timezones()) if name not in MACHINES_OWN}
+    """Maps the lower-case name to the name."""
+    return {name.lower(): name for name in sorted(available_timezones()) if name not in MACHINE_ZONES}

@@ -1,6 +1,6 @@
-"""A slow second opinion on cron: every minute, or second, of a stretch of UTC is looked at by plain rules.
+"""A slow reference for cron: checks every minute, or second, of a period of UTC by plain rules.
 
-The rules are those of Debian's cron(8) when clocks are changed. They are written down here without a look at cronsim:
+The rules are those of Debian's cron(8) where the offset of a zone changes, implemented independently of cronsim:
 
 - A fixed time (five fields, neither minute nor hour begins with a star) that the clock leaves out runs in the first
   minute after the gap; several that fall into one gap run there once. One that the clock shows twice runs the first
@@ -22,7 +22,7 @@ RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
 class Tick(NamedTuple):
-    """One look at the clock on the wall: what it shows, whether it showed that before, what it left out just now."""
+    """The local time at an instant, whether the clock showed it before, and the local times it left out just before."""
 
     at: int
     wall: datetime
@@ -97,5 +97,5 @@ def firings(expression: str, ticks: tuple[Tick, ...]) -> list[int]:
 
 
 def last_until(expression: str, zone: str, until: int) -> int | None:
-    """The newest occurrence at or before that instant, as the code has it."""
+    """The newest time at or before `until`, by the code under test."""
     return next(cron.occurrences_back(expression, zone, until), None)

@@ -1,4 +1,4 @@
-"""The wall clock is set: delays keep their length, times of the day stay, and no step is missed or made twice."""
+"""The wall clock is set: delays keep their length, times of day stay, schedules continue, each step counts once."""
 
 from typing import Any
 
@@ -201,7 +201,7 @@ def next_trigger(store: Store) -> int:
     return at - store.now
 
 
-def test_set_forward_schedules_fire_what_was_passed_over_as_their_policy_says(store: Store) -> None:
+def test_set_forward_schedules_fire_the_missed_times_by_their_policy(store: Store) -> None:
     template(store)
     schedule(store, "once", "*/10 * * * *", misfire="run_once")
     schedule(store, "all", "*/10 * * * *", misfire="run_all")
@@ -210,7 +210,7 @@ def test_set_forward_schedules_fire_what_was_passed_over_as_their_policy_says(st
     assert (len(made(store, "once")), len(made(store, "all"))) == (1, 6)
 
 
-def test_set_back_a_schedule_does_not_fire_again_what_has_fired(store: Store) -> None:
+def test_set_back_a_schedule_does_not_fire_a_time_again(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *", overlap="supersede")
     for _ in range(6):
@@ -223,7 +223,7 @@ def test_set_back_a_schedule_does_not_fire_again_what_has_fired(store: Store) ->
     assert len(made(store)) == 7
 
 
-def test_one_that_was_triggered_by_hand_has_fired_nothing_of_its_own(store: Store) -> None:
+def test_a_trigger_by_hand_does_not_move_the_watermark(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *", overlap="supersede")
     store.now += 9 * MINUTE
@@ -233,7 +233,7 @@ def test_one_that_was_triggered_by_hand_has_fired_nothing_of_its_own(store: Stor
     assert [event["trigger_at"] - NOW for event in said(store, "schedule.fired")] == [9 * MINUTE, 0]
 
 
-def test_a_clock_that_was_wrong_for_a_moment_silences_nobody(store: Store) -> None:
+def test_a_clock_that_was_ahead_for_a_moment_silences_no_schedule(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *", overlap="supersede")
     read(store, 23 * HOUR)
@@ -242,7 +242,7 @@ def test_a_clock_that_was_wrong_for_a_moment_silences_nobody(store: Store) -> No
     assert next_trigger(store) == 10 * MINUTE
 
 
-def test_set_back_before_it_ever_fired_a_schedule_looks_at_the_clock_anew(store: Store) -> None:
+def test_set_back_before_it_ever_fired_a_schedule_follows_the_new_clock(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *")
     read(store, -30 * MINUTE)
@@ -251,7 +251,7 @@ def test_set_back_before_it_ever_fired_a_schedule_looks_at_the_clock_anew(store:
     assert store.committed.due == store.now
 
 
-def test_one_whose_zone_is_gone_is_told_and_the_rest_goes_on(store: Store) -> None:
+def test_a_schedule_without_its_zone_fails_with_an_event_and_the_others_continue(store: Store) -> None:
     template(store)
     schedule(store, "lost"), schedule(store)
     store.connection.execute("UPDATE schedules SET timezone = 'Europe/Nowhere' WHERE name = 'lost'")
@@ -261,7 +261,7 @@ def test_one_whose_zone_is_gone_is_told_and_the_rest_goes_on(store: Store) -> No
     assert next_trigger(store) == MINUTE
 
 
-def test_one_whose_zone_is_back_has_its_time_again_at_the_next_look(store: Store) -> None:
+def test_a_schedule_whose_zone_is_back_has_a_next_time_again(store: Store) -> None:
     template(store)
     schedule(store)
     store.connection.execute("UPDATE schedules SET next_trigger_at = NULL")
@@ -269,7 +269,7 @@ def test_one_whose_zone_is_back_has_its_time_again_at_the_next_look(store: Store
     assert next_trigger(store) == MINUTE
 
 
-def test_a_disabled_one_is_left_alone(store: Store) -> None:
+def test_a_disabled_schedule_stays_without_a_next_time(store: Store) -> None:
     template(store)
     schedule(store, enabled=False)
     read(store, HOUR)

@@ -1,4 +1,4 @@
-"""A schedule fires: its job is made and the schedule advanced in one commit; whatever is not fired is told."""
+"""A schedule fires: one transaction makes the job and advances the schedule; a time without a job has an event."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_it_fires_on_time_and_not_a_ms_earlier(store: Store) -> None:
     assert (job["schedule_id"], job["template_id"]) == (kept.schedule_id, the_schedule(store)["template_id"])
 
 
-def test_the_job_and_the_advance_are_one_commit_and_told_in_it(store: Store) -> None:
+def test_the_job_the_advance_and_the_events_are_one_transaction(store: Store) -> None:
     kept = schedule(store)
     tick(store, MINUTE + 5)
     (job,) = made(store)
@@ -63,7 +63,7 @@ def test_a_commit_that_is_lost_has_neither_fired_nor_advanced(store: Store) -> N
 FULL: dict[str, Any] = {"queue": "small"}
 
 
-def test_one_whose_queue_is_full_says_so_and_goes_on(store: Store) -> None:
+def test_a_full_queue_fails_the_time_and_the_schedule_continues(store: Store) -> None:
     template(store, **FULL)
     put(store, **FULL), put(store, **FULL)
     kept = schedule(store)
@@ -91,7 +91,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("spec", BROKEN.values(), ids=BROKEN)
-def test_a_template_that_makes_no_job_any_more_stops_nobody_else(store: Store, spec: str) -> None:
+def test_a_template_that_makes_no_job_any_more_stops_no_other_schedule(store: Store, spec: str) -> None:
     broken, whole = schedule(store, "broken"), schedule(store, "whole", template_id=template(store, "u").template_id)
     waiting = put(store, schedule={"type": "AFTER", "delay_ms": 5}).job_id
     store.connection.execute("UPDATE templates SET spec = ? WHERE name = 't'", (spec,))
@@ -102,7 +102,7 @@ def test_a_template_that_makes_no_job_any_more_stops_nobody_else(store: Store, s
     assert whole.created
 
 
-def test_one_whose_zone_is_gone_keeps_no_time_and_stops_nobody_else(store: Store) -> None:
+def test_a_schedule_without_its_zone_has_no_next_time_and_stops_no_other(store: Store) -> None:
     schedule(store, "lost"), schedule(store, "whole")
     store.connection.execute("UPDATE schedules SET timezone = 'Europe/Nowhere' WHERE name = 'lost'")
     assert tick(store, MINUTE) == NOW + 2 * MINUTE

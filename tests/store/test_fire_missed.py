@@ -1,4 +1,4 @@
-"""What a schedule missed while nobody was there: made up for as misfire and overlap say, in parts, and told."""
+"""Missed times of a schedule: fired or skipped by misfire and overlap, a few in each transaction, with their events."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ def of_a_template(forged: Store) -> None:
 AWAY = 5 * MINUTE
 MISSED = [NOW + number * MINUTE for number in range(1, 6)]
 
-# What was fired of the five that were missed, by (misfire, late by): all of them, the newest, or none.
+# Which of the five missed times fire, by (misfire, late by): all of them, the newest, or none.
 FIRED: dict[tuple[str, int], list[int]] = {
     ("run_once", 0): MISSED[-1:],
     ("run_once", ON_TIME_MS + 1): MISSED[-1:],
@@ -30,7 +30,7 @@ FIRED: dict[tuple[str, int], list[int]] = {
     ("run_all", 0): MISSED,
     ("run_all", ON_TIME_MS + 1): MISSED,
 }
-# What becomes of jobs that one schedule makes at once.
+# The states of jobs that one schedule makes at once.
 BECOME = {
     "queue": lambda count: ["QUEUED"] * min(count, 1) + ["SCHEDULED"] * (count - 1),
     "skip": lambda count: ["QUEUED"] * min(count, 1),
@@ -39,9 +39,7 @@ BECOME = {
 
 
 @pytest.mark.parametrize(("case", "overlap"), list(product(FIRED, BECOME)))
-def test_what_was_missed_is_made_up_for_as_misfire_and_overlap_say(
-    store: Store, case: tuple[str, int], overlap: str
-) -> None:
+def test_missed_times_are_fired_by_misfire_and_overlap(store: Store, case: tuple[str, int], overlap: str) -> None:
     misfire, late = case
     schedule(store, misfire=misfire, overlap=overlap)
     assert tick(store, AWAY + late) == NOW + AWAY + MINUTE
@@ -58,7 +56,7 @@ def test_what_was_missed_is_made_up_for_as_misfire_and_overlap_say(
     ]
 
 
-def test_many_missed_are_made_up_for_in_parts_none_twice_and_none_lost(forged: Store) -> None:
+def test_many_missed_times_are_fired_in_parts_each_once(forged: Store) -> None:
     """Another daemon takes over between any two parts."""
     schedule(forged, misfire="run_all")
     parts, store = [], forged
@@ -77,7 +75,7 @@ def test_many_missed_are_made_up_for_in_parts_none_twice_and_none_lost(forged: S
     store.close()
 
 
-def test_what_comes_while_parts_are_made_up_for_comes_after_them(store: Store) -> None:
+def test_a_time_that_comes_between_the_parts_is_fired_after_them(store: Store) -> None:
     schedule(store, misfire="run_all")
     tick(store, 15 * MINUTE)
     tick(store, 2 * MINUTE)
@@ -85,8 +83,8 @@ def test_what_comes_while_parts_are_made_up_for_comes_after_them(store: Store) -
     assert told == [NOW + number * MINUTE for number in range(1, 18)]
 
 
-def tended(store: Store) -> list[int]:
-    """All that is due is dealt with; which times that was of, by fired or skipped for overlap."""
+def fire_all(store: Store) -> list[int]:
+    """Fires until nothing is due; the times that were fired, or skipped by overlap."""
     before = store.database.sequence
     while (at := tick(store)) is not None and at <= store.now:
         pass
@@ -94,38 +92,38 @@ def tended(store: Store) -> list[int]:
     return sorted(about["trigger_at"] for about in told if "trigger_at" in about)
 
 
-def test_of_more_than_a_thousand_the_newest_are_made_up_for(store: Store) -> None:
+def test_of_more_than_a_thousand_missed_times_the_newest_are_fired(store: Store) -> None:
     schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
     store.now += 1010_000
-    assert tended(store) == [NOW + number * 1000 for number in range(11, 1011)]
+    assert fire_all(store) == [NOW + number * 1000 for number in range(11, 1011)]
     first = said(store, "schedule.skipped")[0]
     assert (first["reason"], first["count"], first["first_at"], first["last_at"]) == (
         "misfire", 10, NOW + 1000, NOW + 10_000,
     )  # fmt: skip
 
 
-def test_who_is_away_again_while_it_makes_up_is_cut_to_size_again(store: Store) -> None:
-    """Whether it was triggered by hand meanwhile or not."""
+def test_a_long_break_between_the_parts_skips_the_oldest_again(store: Store) -> None:
+    """A trigger by hand in between changes nothing."""
     schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
     store.now += 500_000
     tick(store)
     trigger(store)
     store.now += 2_000_000
-    assert tended(store) == [NOW + number * 1000 for number in range(1501, 2501)]
+    assert fire_all(store) == [NOW + number * 1000 for number in range(1501, 2501)]
     missed = [event for event in said(store, "schedule.skipped") if event["reason"] == "misfire"]
     assert [(event["first_at"], event["last_at"]) for event in missed] == [(NOW + 11_000, NOW + 1500_000)]
 
 
-def test_who_goes_on_making_up_goes_on_with_the_oldest(store: Store) -> None:
+def test_a_short_break_between_the_parts_skips_nothing(store: Store) -> None:
     schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
     store.now += 100_000
     tick(store)
     store.now += 5000
-    assert tended(store) == [NOW + number * 1000 for number in range(11, 106)]
+    assert fire_all(store) == [NOW + number * 1000 for number in range(11, 106)]
 
 
-def test_many_schedules_fire_two_at_a_time_the_latest_and_the_earliest(store: Store) -> None:
-    """Who is on time is not held up, and who is late gets on as well."""
+def test_one_transaction_fires_the_latest_and_the_earliest_schedule(store: Store) -> None:
+    """A schedule on time is not held up, and a late one progresses too."""
     for number in range(5):
         schedule(store, f"s{number}", f"{10 + number} * * * *")
     store.now += HOUR
@@ -136,7 +134,7 @@ def test_many_schedules_fire_two_at_a_time_the_latest_and_the_earliest(store: St
     assert sorted(event["name"] for event in said(store, "schedule.fired")) == ["s0", "s1", "s2", "s3", "s4"]
 
 
-def test_who_has_much_to_make_up_for_does_not_hold_up_who_is_on_time(store: Store) -> None:
+def test_schedules_with_many_missed_times_do_not_hold_up_one_on_time(store: Store) -> None:
     for number in range(4):
         schedule(store, f"late{number}", misfire="run_all")
     store.now += 90 * MINUTE

@@ -1,4 +1,4 @@
-"""schedule.put, enable, disable and delete: what is kept, when it fires next, and what is refused."""
+"""schedule.put, enable, disable and delete: the stored row, the next time, and refusals."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def of_a_template(store: Store) -> None:
     template(store)
 
 
-def test_a_schedule_is_kept_with_its_next_time_and_told(store: Store) -> None:
+def test_put_stores_the_schedule_with_its_next_time_and_emits_it(store: Store) -> None:
     kept = schedule(store, "s", "0 * * * *", param_overrides={"a": 1})
     assert (kept.created, kept.next_trigger_at) == (True, NOW - NOW % HOUR + HOUR)
     row = the_schedule(store)
@@ -40,7 +40,7 @@ def test_the_next_time_is_that_of_its_zone(store: Store) -> None:
     assert (tokyo - utc) % (24 * HOUR) == 15 * HOUR
 
 
-def test_one_that_is_made_disabled_has_no_next_time(store: Store) -> None:
+def test_a_disabled_schedule_has_no_next_time(store: Store) -> None:
     assert schedule(store, enabled=False).next_trigger_at is None
     assert tick(store) is None
     tick(store, HOUR)
@@ -55,7 +55,9 @@ def test_one_that_is_made_disabled_has_no_next_time(store: Store) -> None:
         ("$.timezone", {"timezone": "Europe/Nowhere"}),
     ],
 )
-def test_what_could_never_fire_is_refused_with_its_path(store: Store, path: str, fields: dict[str, Any]) -> None:
+def test_an_expression_that_never_fires_is_refused_with_its_path(
+    store: Store, path: str, fields: dict[str, Any]
+) -> None:
     before = store.events()
     with pytest.raises(InvalidParams) as refused:
         schedule(store, **fields)
@@ -109,7 +111,7 @@ def test_a_name_is_looked_up_as_a_name_only(store: Store) -> None:
 
 
 @pytest.mark.parametrize("act", ["put", "trigger", "enable", "disable", "delete"])
-def test_one_that_nobody_knows_is_not_found(store: Store, act: str) -> None:
+def test_an_unknown_schedule_is_not_found(store: Store, act: str) -> None:
     acts: dict[str, Any] = {
         "put": lambda: schedule(store, schedule_id="x"),
         "trigger": lambda: trigger(store, "x"),
@@ -165,7 +167,7 @@ def test_disabled_it_fires_no_more_and_enabled_only_from_then_on(store: Store) -
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_put_again_it_stays_switched_as_it_was_unless_that_is_said(store: Store, enabled: bool) -> None:
+def test_put_again_leaves_enabled_as_it_was_unless_it_is_given(store: Store, enabled: bool) -> None:
     schedule(store, enabled=enabled)
     assert (schedule(store, misfire="skip").next_trigger_at is not None) == enabled
     assert the_schedule(store)["enabled"] == enabled
@@ -191,7 +193,7 @@ def test_overrides_are_only_so_large(store: Store) -> None:
     assert store.rows("SELECT * FROM schedules") == []
 
 
-def test_switching_to_what_it_is_tells_nothing_and_loses_nothing(store: Store) -> None:
+def test_enabling_an_enabled_schedule_emits_nothing_and_loses_no_due_time(store: Store) -> None:
     schedule(store)
     store.now += MINUTE
     assert switch(store, True).next_trigger_at == NOW + MINUTE, "it is due, and stays so"
@@ -199,7 +201,7 @@ def test_switching_to_what_it_is_tells_nothing_and_loses_nothing(store: Store) -
     assert (len(said(store, "schedule.disabled")), said(store, "schedule.enabled")) == (1, [])
 
 
-def test_a_deleted_one_fires_no_more_and_its_jobs_go_on(store: Store) -> None:
+def test_a_deleted_schedule_fires_no_more_and_its_jobs_continue(store: Store) -> None:
     kept = schedule(store)
     tick(store, MINUTE), tick(store, MINUTE)
     first, second = (job["id"] for job in made(store))
@@ -213,7 +215,7 @@ def test_a_deleted_one_fires_no_more_and_its_jobs_go_on(store: Store) -> None:
     assert [store.job(job)["schedule_id"] for job in (first, second)] == [kept.schedule_id] * 2
 
 
-def test_one_whose_zone_was_gone_is_put_right_by_putting_it_again_or_enabling_it(forged: Store) -> None:
+def test_a_schedule_without_its_zone_is_repaired_by_put_or_enable(forged: Store) -> None:
     schedule(forged, timezone="Asia/Tokyo")
     for again in (lambda: schedule(forged, timezone="Asia/Tokyo"), lambda: switch(forged, True)):
         forged.connection.execute("UPDATE schedules SET next_trigger_at = NULL")

@@ -1,7 +1,7 @@
-"""The wall clock was set: what was counted from a moment moves along, so that a delay stays as long as it was.
+"""Handles a wall clock that was set: delays keep their length, and schedules compute their next time again.
 
-Times of the day (AT, deadline, cron) stay as they are. How far the clock is from the time since boot is kept with the
-very commit that moves them, so that a step is neither missed nor made twice, also by a daemon that was away.
+Times of day (AT, deadline, cron) stay as they are. The offset of the wall clock from the time since boot is stored in
+the transaction that moves the delays, so that each step is handled once, also when it happened while no daemon ran.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Struct
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire
 
-NOTICED_MS = 1000  # less is the clock being disciplined
+NOTICED_MS = 1000  # smaller corrections are no step
 KNOWN = "SELECT value FROM facts WHERE name = 'clock'"
 KEEP = "INSERT OR REPLACE INTO facts (name, value) VALUES ('clock', :value)"
 SHIFT = {
@@ -35,14 +35,14 @@ WHERE state = 'QUEUED' AND expires_at IS NOT NULL
 
 
 class Reading(Struct, frozen=True):
-    """The wall clock less the time since boot, in ms; of which boot."""
+    """The wall clock minus the time since boot, in ms, and the boot it belongs to."""
 
     boot_id: str
     offset_ms: int
 
 
 def set_clock(tx: Tx, reading: Reading) -> int:
-    """By how much it was stepped since the last reading; after a reboot nobody can tell."""
+    """Returns the step since the last reading; 0 after a reboot, where it cannot be known."""
     row = tx.execute(KNOWN).fetchone()
     known = msgspec.json.decode(row[0], type=Reading) if row else reading
     step = reading.offset_ms - known.offset_ms if known.boot_id == reading.boot_id else 0

@@ -1,4 +1,4 @@
-"""schedule.put, enable, disable, delete and trigger; `fire` makes the jobs. An edit leaves jobs already made alone."""
+"""The verbs schedule.put, enable, disable, delete and trigger; `fire` makes the jobs. They change no existing job."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 def put(tx: Tx, asked: PutScheduleParams) -> ScheduleAck:
     """Creates or replaces a schedule. An edit that leaves cron expression and time zone alone loses no due time."""
     cron.check(asked.cron_expression, asked.timezone)
-    template_id = _template(tx, asked)
+    template_id = _template_id(tx, asked)
     known = _known(tx, asked)
     schedule_id = known.schedule_id if known else tx.ids.job()
     enabled = asked.enabled if asked.enabled is not None else known is None or bool(known.enabled)
@@ -86,26 +86,26 @@ def disable(tx: Tx, asked: ScheduleParams) -> EnableResult:
 def delete(tx: Tx, asked: ScheduleParams) -> DeleteScheduleResult:
     schedule = find(tx, asked.schedule_id)
     tx.execute(DELETE, {"schedule_id": schedule.schedule_id})
-    about = {"schedule_id": schedule.schedule_id, "name": schedule.name}
-    tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", about)
+    facts = {"schedule_id": schedule.schedule_id, "name": schedule.name}
+    tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", facts)
     return DeleteScheduleResult(schedule.schedule_id)
 
 
 def trigger(tx: Tx, asked: ScheduleParams) -> TriggerResult:
-    """Now, once, whatever its cron says; also when it is disabled."""
+    """Makes a job now, also when the schedule is disabled. The next time stays as it is."""
     return fire.trigger(tx, find(tx, asked.schedule_id))
 
 
 def find(tx: Tx, key: str) -> Schedule:
-    found = _found(tx.execute(BY_KEY, {"key": key}).fetchone())
+    found = _from_row(tx.execute(BY_KEY, {"key": key}).fetchone())
     if found is None:
         raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
     return found
 
 
 def _known(tx: Tx, asked: PutScheduleParams) -> Schedule | None:
-    """The one that is changed: by its id, else by its name."""
-    by_name = _found(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
+    """The schedule that `asked` replaces, found by its id, else by its name."""
+    by_name = _from_row(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
     known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
     if by_name is not None and known != by_name:
         other = by_name.schedule_id
@@ -113,12 +113,12 @@ def _known(tx: Tx, asked: PutScheduleParams) -> Schedule | None:
     return known
 
 
-def _found(row: tuple[Any, ...] | None) -> Schedule | None:
+def _from_row(row: tuple[Any, ...] | None) -> Schedule | None:
     return Schedule(*row) if row else None
 
 
-def _template(tx: Tx, asked: PutScheduleParams) -> str:
-    """Its id; with these overrides it must make a job that can run."""
+def _template_id(tx: Tx, asked: PutScheduleParams) -> str:
+    """The id of the template. Refuses overrides with which the template makes no valid job."""
     template_id, _, spec = templates.find(tx, asked.template_id)
     try:
         tx.admit(fire.spec_of(spec, asked.param_overrides))
@@ -133,6 +133,7 @@ def _times(schedule: Schedule | PutScheduleParams) -> tuple[str, str]:
 
 
 def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> EnableResult:
+    """Drops the watermark: the times while a schedule is disabled are no part of its fired range."""
     answer = EnableResult(schedule.schedule_id, enabled, next_at)
     tx.execute(ENABLE, {**msgspec.structs.asdict(answer), "now": tx.now})
     tx.wake_at(next_at)
