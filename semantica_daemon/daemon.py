@@ -1,4 +1,4 @@
-"""The composition root, the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
+"""The composition root: the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
 
 import asyncio
 import os
@@ -32,37 +32,47 @@ from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
 from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.secrets import Secrets
+from semantica_daemon.engine.shutdown import end_runs
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.engine.waiting import Waiting
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import StartRefused
-from semantica_daemon.lock import Held, locked
+from semantica_daemon.lock import HomeLock, locked
 from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.machine import CurrentFacts
-from semantica_daemon.model.outcome import SHUT_DOWN
-from semantica_daemon.model.queue import limits
+from semantica_daemon.model.queue import Limits, limits
 from semantica_daemon.paths import Paths
-from semantica_daemon.processes.orphans import Identity, end_orphans
+from semantica_daemon.processes import orphans
 from semantica_daemon.processes.table import boot_id
-from semantica_daemon.rpc.answers import Rooms
+from semantica_daemon.rpc.binding import MethodTable
+from semantica_daemon.rpc.calls import Services
+from semantica_daemon.rpc.connection import OpenConnections
+from semantica_daemon.rpc.connections import Connections
+from semantica_daemon.rpc.methods.admin import AdminMethods, Observed
+from semantica_daemon.rpc.methods.event import EventMethods
+from semantica_daemon.rpc.methods.job import JobMethods
+from semantica_daemon.rpc.methods.machine import MachineMethods
+from semantica_daemon.rpc.methods.protocol import ProtocolMethods
+from semantica_daemon.rpc.methods.queue import QueueMethods
+from semantica_daemon.rpc.methods.run import RunMethods
+from semantica_daemon.rpc.methods.schedule import ScheduleMethods
+from semantica_daemon.rpc.methods.template import TemplateMethods
 from semantica_daemon.rpc.server import Server
+from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
-from semantica_daemon.store.database import Command, Database, connect
+from semantica_daemon.store.database import Database, connect
 from semantica_daemon.store.migrate import migrate
-from semantica_daemon.store.writes.finish import Finish, finish
-from semantica_daemon.store.writes.lifecycle import nothing, started, stopping
+from semantica_daemon.store.writes.lifecycle import started
 from semantica_daemon.store.writes.recover import recover
 
 log = structlog.get_logger()
 
-# Past the grace period, for the ends of runs to be written.
-MARGIN_MS = 500
 SUPERVISOR_LOCK = "supervisor.lock"
 WORKSPACES = "workspaces"
 
 
 class Setting(Struct, frozen=True):
-    """What a daemon is made from; tests give their own clock and randomness. `open_files` is for what it runs."""
+    """What a daemon is made from; tests give their own clock and randomness. `open_files`: the limit of its jobs."""
 
     paths: Paths
     config: Config
@@ -70,78 +80,15 @@ class Setting(Struct, frozen=True):
     random: Random
     open_files: int = 1024
 
-
-class Daemon(NamedTuple):
-    """A running daemon and the parts of it that its own end needs."""
-
-    lifecycle: Lifecycle
-    commands: CommandQueue
-    writer: Writer
-    feed: Feed
-    machine: Machine
-    dispatcher: Dispatcher
-    run_dependencies: RunDependencies
-    passes: list[Pass]
-    server: Server
-
-    async def open(self) -> None:
-        """Listen, claim, and be ready."""
-        await self.server.open()
-        self.writer.claiming = True
-        await self.commands.run(started, VERSION)
-        self.lifecycle.status = "ready"
-
     @property
-    def left_behind(self) -> int:
-        return self.dispatcher.running
-
-    async def close(self) -> None:
-        """Stop claiming, end the runs, record their ends and close the database; a second call does nothing. When
-        the writer has failed nothing can be recorded: the next start recovers."""
-        if self.lifecycle.status == "stopping":
-            return
-        self.lifecycle.status = "stopping"
-        self.writer.claiming = False
-        self.server.close()
-        if not self.writer.failed:
-            await self._end_runs()
-        self.server.hang_up()
-        await self.writer.close()
-
-    async def _end_runs(self) -> None:
-        """Never waits longer than grace and margin: what could not be written by then is a crash to the next start."""
-        commands = self.commands
-        commands.submit(Command(stopping, self.lifecycle.reason), must_commit=True)
-        grace_ms = self.run_dependencies.grace_ms
-        self.dispatcher.stop_all()
-        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, grace_ms + MARGIN_MS)
-        await self.run_dependencies.supervisors.close()  # ends the rest, before their ends are recorded
-        await self._wait_for({asyncio.create_task(self.dispatcher.until_idle())}, MARGIN_MS, True)
-        left = self.dispatcher.unfinished()
-        for attempt in left:
-            log.warning("run_left_behind", job_id=attempt.claim.run.job_id)
-        ends = [commands.run(finish, Finish(attempt.claim.run, SHUT_DOWN)) for attempt in left]
-        ends.append(commands.run(nothing, None))
-        await self._wait_for({asyncio.create_task(end) for end in ends}, MARGIN_MS, True)
-
-    async def _wait_for(self, tasks: "set[asyncio.Task[Any]]", most_ms: int, even_now: bool = False) -> None:
-        """For all of the tasks, for a time, or until a second request says now."""
-        everything = asyncio.create_task(_all(tasks))
-        now = asyncio.create_task(asyncio.Event().wait() if even_now else self.lifecycle.stop_now_requested())
-        await asyncio.wait({everything, now}, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
-        for task in (everything, now, *tasks):
-            task.cancel()
-
-
-async def _all(tasks: "set[asyncio.Task[Any]]") -> None:
-    for task in tasks:
-        await task
+    def limits(self) -> Limits:
+        return limits(self.config.slots, self.config.queues)
 
 
 class Opened(NamedTuple):
     """What is opened before the parts are constructed."""
 
-    lock: Held
+    lock: HomeLock
     handlers: Handlers
     admission: Admission
     current: CurrentFacts
@@ -149,21 +96,74 @@ class Opened(NamedTuple):
     readers: Readers
 
 
+class Wakes(NamedTuple):
+    scheduler: Wake
+    machine: Wake
+    socket: Wake
+
+
+class Engine(NamedTuple):
+    """The parts below the server."""
+
+    lifecycle: Lifecycle
+    commands: CommandQueue
+    wakes: Wakes
+    feed: Feed
+    run_dependencies: RunDependencies
+    dispatcher: Dispatcher
+    machine: Machine
+    scheduler: Scheduler
+    writer: Writer
+
+
+class Daemon(NamedTuple):
+    """A running daemon."""
+
+    lifecycle: Lifecycle
+    commands: CommandQueue
+    feed: Feed
+    run_dependencies: RunDependencies
+    dispatcher: Dispatcher
+    machine: Machine
+    writer: Writer
+    server: Server
+    passes: list[Pass]
+
+    async def open(self) -> None:
+        """Listens, claims, and is ready."""
+        await self.server.open()
+        self.writer.claiming = True
+        await self.commands.run(started, VERSION)
+        self.lifecycle.status = "ready"
+
+    async def close(self) -> None:
+        """Ends the runs, records their ends and closes the database; a second call does nothing. When the writer has
+        failed nothing can be recorded: the next start recovers."""
+        if self.lifecycle.status == "stopping":
+            return
+        self.lifecycle.status = "stopping"
+        self.writer.claiming = False
+        self.server.close()
+        if not self.writer.failed:
+            await end_runs(self.lifecycle, self.commands, self.dispatcher, self.run_dependencies)
+        self.server.hang_up()
+        await self.writer.close()
+
+
 @asynccontextmanager
 async def running(setting: Setting) -> AsyncIterator[Daemon]:
     """lock → database → readers → parts → writer → recovery → passes → server → ready, and back."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
     with locked(setting.paths) as lock:
-        arg_max = os.sysconf("SC_ARG_MAX")
-        admission = Admission(found.payload_decoders(), environment.allowed(os.environ), arg_max)
-        current = CurrentFacts()
+        inherited, arg_max = environment.allowed(os.environ), os.sysconf("SC_ARG_MAX")
+        admission, current = Admission(found.payload_decoders(), inherited, arg_max), CurrentFacts()
         database = open_database(setting, admission, current)
-        lock.note(setting.paths.database)
+        lock.watch(setting.paths.database)
         async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
             daemon = assemble(setting, Opened(lock, found, admission, current, database, readers))
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.look_at_clock()
-            recovered = await daemon.commands.run(recover, await orphans_ended(setting, readers))
+            recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
             for part in daemon.passes:
@@ -178,87 +178,92 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
                     tasks.cancel_scope.cancel()
 
 
-async def orphans_ended(setting: Setting, readers: Readers) -> frozenset[str]:
-    """What runs of an earlier daemon have left is ended before anything is retried; the runs that will not end."""
+async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
+    """Ends the processes of an earlier daemon's runs, before anything is retried. Returns the runs that do not end."""
     await asyncio.to_thread(supervisors.wait_until_alone, setting.paths.data / SUPERVISOR_LOCK)
-    left = [Identity(*row) for row in await readers.ask(reads.orphans)]
-    escaped = await asyncio.to_thread(end_orphans, left) if left else set()
+    left = [orphans.Identity(*row) for row in await readers.ask(reads.orphans)]
+    escaped = await asyncio.to_thread(orphans.end_orphans, left) if left else set()
     if escaped:
         log.error("runs_cannot_be_ended", runs=sorted(escaped))
     return frozenset(escaped)
 
 
 def assemble(setting: Setting, opened: Opened) -> Daemon:
-    """Each part is given the ones before it; the writer, which calls most of them, comes last but the server."""
-    clock, readers = setting.clock, opened.readers
-    commands, lifecycle = CommandQueue(), Lifecycle()
+    """Each part is given the parts before it; nothing is wired afterwards."""
+    clock, engine = setting.clock, build_engine(setting, opened)
+    open_connections: OpenConnections = set()
+    services = Services(bind_methods(setting, opened, engine, open_connections), engine.commands, engine.lifecycle)
+    connections = Connections(services, open_connections)
+    server = Server(SocketFile(setting.paths.socket), connections, opened.lock, clock)
+    scheduler = Pass(engine.scheduler.step, engine.wakes.scheduler, clock)
+    machine = Pass(engine.machine.step, engine.wakes.machine, clock)
+    check = check_every_few_seconds(server, engine.writer, [engine.dispatcher, scheduler, machine])
+    passes = [scheduler, machine, Pass(check, engine.wakes.socket, clock)]
+    return Daemon(
+        engine.lifecycle, engine.commands, engine.feed, engine.run_dependencies, engine.dispatcher, engine.machine,
+        engine.writer, server, passes,
+    )  # fmt: skip
+
+
+def build_engine(setting: Setting, opened: Opened) -> Engine:
+    """The writer comes last, because it calls the others after each commit."""
+    clock, readers, config = setting.clock, opened.readers, setting.config
+    lifecycle, commands = Lifecycle(), CommandQueue()
+    wakes = Wakes(Wake("scheduler", clock), Wake("machine", clock), Wake("socket", clock))
     feed = Feed(readers, opened.database.epoch, opened.database.sequence)
-    dependencies = run_dependencies(setting, opened, commands, feed)
-    dispatcher = Dispatcher(dependencies)
-    machine, scheduler, passes = background(setting, opened, commands, dispatcher)
-    event_log = logs.EventLog(setting.config.daemon.log_level)
+    runs = run_dependencies(setting, opened, commands, feed)
+    dispatcher = Dispatcher(runs)
+    rules = Rules(config.machine.idle, config.machine.power, config.machine.idle_ms)
+    sources = Sources(clock, lambda: dispatcher.running)
+    signals = Signals(opened.current, wakes.machine, wakes.scheduler)
+    machine = Machine(rules, sources, readers, commands, signals, clock)
+    scheduler = Scheduler(commands, clock, machine, wakes.scheduler)
+    event_log = logs.EventLog(config.daemon.log_level)
     listeners = [feed.committed, dispatcher.committed, scheduler.committed, event_log.committed]
     writer = Writer(commands, opened.database, clock, boot_id(), listeners)
-    allowed = limits(setting.config.slots, setting.config.queues)
-    rooms = Rooms(
-        commands=commands,
-        writer=writer,
-        readers=readers,
-        feed=feed,
-        admission=opened.admission,
-        waiting=Waiting(readers, commands, feed),
-        output=Output(readers, feed, dispatcher.watch_log),
-        machine=machine,
-        explainer=Explainer(readers, machine, allowed, clock),
-        tokens=dependencies.run_tokens,
-        clock=clock,
-        limits=allowed,
-        passes=passes,
-        running=lambda: dispatcher.running,
-        lifecycle=lifecycle,
-        database=setting.paths.database,
-        config=in_force(setting),
-        started=clock.monotonic(),
-        connections=set(),
+    return Engine(lifecycle, commands, wakes, feed, runs, dispatcher, machine, scheduler, writer)
+
+
+def bind_methods(setting: Setting, opened: Opened, engine: Engine, open_connections: OpenConnections) -> MethodTable:
+    clock, readers, feed, machine = setting.clock, opened.readers, engine.feed, engine.machine
+    waiting = Waiting(readers, engine.commands, feed)
+    output = Output(readers, feed, engine.dispatcher.watch_log)
+    explainer = Explainer(readers, machine, setting.limits, clock)
+    observed = Observed(
+        engine.wakes, engine.writer, engine.commands, feed, machine, lambda: engine.dispatcher.running,
+        setting.limits.max_slots, open_connections,
+    )  # fmt: skip
+    families = (
+        JobMethods(opened.admission, readers, waiting, output, explainer),
+        RunMethods(engine.run_dependencies.run_tokens),
+        EventMethods(feed, readers, waiting, explainer, clock),
+        TemplateMethods(readers),
+        ScheduleMethods(readers),
+        MachineMethods(machine),
+        QueueMethods(readers, setting.limits),
+        AdminMethods(observed, readers, setting.paths.database, shown_config(setting), engine.lifecycle, clock),
+        ProtocolMethods(feed.epoch),
     )
-    server = Server(setting.paths.socket, rooms, opened.lock)
-    passes.append(Pass("socket", heartbeat(server, writer, [dispatcher, *passes]), Wake(clock), clock))
-    return Daemon(lifecycle, commands, writer, feed, machine, dispatcher, dependencies, passes, server)
+    return MethodTable({name: binding for family in families for name, binding in family.bindings().items()})
 
 
-def background(
-    setting: Setting, opened: Opened, commands: CommandQueue, dispatcher: Dispatcher
-) -> tuple[Machine, Scheduler, list[Pass]]:
-    """The parts that act by themselves. Each wakes the other, so their wakes are constructed first."""
-    clock, config = setting.clock, setting.config.machine
-    scheduler_wake, machine_wake = Wake(clock), Wake(clock)
-    rules = Rules(config.idle, config.power, config.idle_ms)
-    sources = Sources(clock, lambda: dispatcher.running)
-    signals = Signals(opened.current, machine_wake, scheduler_wake)
-    machine = Machine(rules, sources, opened.readers, commands, signals, clock)
-    scheduler = Scheduler(commands, clock, machine, scheduler_wake)
-    passes = [
-        Pass("scheduler", scheduler.step, scheduler_wake, clock),
-        Pass("machine", machine.step, machine_wake, clock),
-    ]
-    return machine, scheduler, passes
-
-
-def heartbeat(server: Server, writer: Writer, others: list[Dispatcher | Pass]) -> Callable[[], Awaitable[int]]:
-    """The one step that runs every few seconds while nothing happens: it checks the socket, and whether the machine
-    slept or its clock was set. So no other part has to wake up for that."""
+def check_every_few_seconds(
+    server: Server, writer: Writer, parts: list[Dispatcher | Pass]
+) -> Callable[[], Awaitable[int]]:
+    """The one step that runs while nothing happens: it checks the socket, and whether the machine slept or its clock
+    was set, so that no other part has to wake up for that."""
 
     async def step() -> int:
         writer.notice_step()
-        for part in others:
+        for part in parts:
             part.check_clock()
         return await server.check()
 
     return step
 
 
-def in_force(setting: Setting) -> dict[str, Any]:
-    """What admin.config shows."""
+def shown_config(setting: Setting) -> dict[str, Any]:
+    """The result of admin.config."""
     where = {name: paths.shown(path) for name, path in setting.paths._asdict().items()}
     return {"paths": where, **msgspec.to_builtins(setting.config)}
 
@@ -291,11 +296,10 @@ def open_database(setting: Setting, admission: Admission, current: CurrentFacts)
         connection = connect(setting.paths.database)
         applied = migrate(connection, setting.clock.now())
     except sqlite3.Error as error:
-        held = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-        hint = "another process holds it; try again" if held else str(error)
-        raise StartRefused(f"{setting.paths.database} cannot be opened: {hint}", 75 if held else 78) from error
+        is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        hint = "another process holds it; try again" if is_busy else str(error)
+        raise StartRefused(f"{setting.paths.database} cannot be opened: {hint}", 75 if is_busy else 78) from error
     if applied:
         log.info("migrated", versions=applied)
-    rules = limits(setting.config.slots, setting.config.queues)
-    full = setting.config.daemon.durability == "full"
-    return Database(connection, rules, setting.random, admission, current, full)
+    always_synced = setting.config.daemon.durability == "full"
+    return Database(connection, setting.limits, setting.random, admission, current, always_synced)

@@ -1,4 +1,4 @@
-"""One daemon per data directory: an OS lock, which dies with its holder, never a pid file."""
+"""One daemon per data directory: an OS lock, which ends with its process, never a pid file."""
 
 import fcntl
 import os
@@ -11,36 +11,37 @@ from semantica_daemon.errors import StartRefused
 from semantica_daemon.paths import Paths
 
 
-class Held:
-    """What must stay as it is while we run: somebody may remove, move or replace the folder."""
+class HomeLock:
+    """The lock that this daemon holds. Its file and the database must stay where they are while the daemon runs."""
 
     def __init__(self, lock: Path, handle: int) -> None:
         self._lock = lock
         self._handle = handle
         self._database: tuple[Path, os.stat_result] | None = None
 
-    def note(self, database: Path) -> None:
+    def watch(self, database: Path) -> None:
         """By stat alone: opening and closing the database in this process would drop SQLite's locks."""
         self._database = database, os.stat(database)
 
     @property
-    def away(self) -> bool:
-        """The folder was moved: what is written still lands in it, but nobody finds us where we were."""
+    def is_moved(self) -> bool:
+        """The folder was moved or removed: writes still reach it, but clients do not find the daemon there."""
         return not self._lock.exists()
 
     def lost(self) -> Path | None:
-        """What is gone for good or another's by now, so that nothing we write can be kept."""
-        ours = os.fstat(self._handle)
-        if self.away:
-            return None if ours.st_nlink else self._lock
-        if not os.path.samestat(os.stat(self._lock), ours):
+        """The file that is gone for good or was replaced, so that nothing the daemon writes can be kept."""
+        held = os.fstat(self._handle)
+        if self.is_moved:
+            return None if held.st_nlink else self._lock
+        if not os.path.samestat(os.stat(self._lock), held):
             return self._lock
-        path, known = self._database or (self._lock, ours)
+        path, known = self._database or (self._lock, held)
         return None if path.exists() and os.path.samestat(os.stat(path), known) else path
 
 
 @contextmanager
-def locked(where: Paths) -> Iterator[Held]:
+def locked(where: Paths) -> Iterator[HomeLock]:
+    """Holds the lock of the data directory, or raises StartRefused."""
     if len(os.fsencode(where.socket)) > paths.LONGEST_SOCKET:
         limit = f"more than {paths.LONGEST_SOCKET} bytes"
         raise StartRefused(f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}")
@@ -60,7 +61,7 @@ def locked(where: Paths) -> Iterator[Held]:
         raise StartRefused(f"{message}: use that one, or set SEMANTICA_HOME to another folder", 75) from None
     forks.keep_from_children(handle)
     try:
-        yield Held(where.lock, handle)
+        yield HomeLock(where.lock, handle)
     finally:
         forks.forget(handle)
         os.close(handle)

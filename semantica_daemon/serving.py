@@ -41,7 +41,7 @@ async def serve(setting: Setting) -> None:
         logs.starter.tell("ready")
         await daemon.lifecycle.stop_requested()
         await daemon.close()
-        log.info("stopped", left_behind=daemon.left_behind)
+        log.info("stopped", left_behind=daemon.dispatcher.running)
         os._exit(0)
 
 

@@ -30,6 +30,8 @@ class Entry(Struct, frozen=True, gc=False):
 
 class CommandQueue:
     def __init__(self) -> None:
+        self.full = False
+        """A connection stops reading while this is true: from MAX_WAITING commands on, until half of them are done."""
         self._entries: deque[Entry] = deque()
         self._consumer: Callable[[], None] | None = None
         self._scheduled = False
@@ -39,15 +41,17 @@ class CommandQueue:
         return len(self._entries)
 
     @property
-    def full(self) -> bool:
-        """A connection stops reading while this is true; `when_room` resumes it."""
-        return len(self._entries) >= MAX_WAITING
+    def room(self) -> int:
+        return 0 if self.full else MAX_WAITING - len(self._entries)
 
     def submit(
         self, command: Command, done: Done | None = None, *, must_commit: bool = False, slow: bool = False
     ) -> None:
         """`done` is called on the loop, after the commit, with the result or the exception."""
-        self._entries.append(Entry(command, done, must_commit, slow or command.durable))
+        entries = self._entries
+        entries.append(Entry(command, done, must_commit, slow or command.durable))
+        if len(entries) >= MAX_WAITING:
+            self.full = True
         if self._consumer is not None and not self._scheduled:
             self.begin_soon()
 
@@ -72,7 +76,7 @@ class CommandQueue:
             asyncio.get_running_loop().call_soon(self.begin)
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once, when the queue is half empty: resuming earlier would refill it a command at a time."""
+        """Call `resume` once, when the queue is no longer full."""
         self._waiting_for_room.append(resume)
 
     # The writer's side
@@ -89,8 +93,9 @@ class CommandQueue:
         self._entries.extendleft(reversed(entries))
 
     def announce_room(self) -> None:
-        """After a batch: resume the connections that wait for room, if there is enough."""
-        if self._waiting_for_room and len(self._entries) <= ROOM_AGAIN:
+        """After a batch: resume the connections that wait for room, if the queue is half empty."""
+        if self.full and len(self._entries) <= ROOM_AGAIN:
+            self.full = False
             waiting, self._waiting_for_room = self._waiting_for_room, []
             for resume in waiting:
                 resume()

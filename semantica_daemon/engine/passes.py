@@ -19,16 +19,19 @@ class LastPass(Struct):
 
 
 class Wake(asyncio.Event):
-    """Ends the wait of one background part. It is constructed before the part, so that other parts can be given it."""
+    """Ends the wait of one background part, and shows how the part is. It is constructed before the part, so that
+    other parts can be given it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         super().__init__()
+        self.name = name
+        self.last = LastPass()
         self._clock = clock
-        self.next_at: int | None = None
 
     def by(self, instant: int) -> None:
         """Wake the part if its next step would come later than `instant`, or is overdue."""
-        if self.next_at is None or instant < self.next_at or self.next_at <= self._clock.now():
+        next_at = self.last.next_at
+        if next_at is None or instant < next_at or next_at <= self._clock.now():
             self.set()
 
 
@@ -36,10 +39,9 @@ class Pass:
     """Calls `step` again and again. A step returns the instant (epoch ms) of the next one, or None when only a wake
     brings one."""
 
-    def __init__(self, name: str, step: Callable[[], Awaitable[int | None]], wake: Wake, clock: Clock) -> None:
-        self.name = name
-        self.last = LastPass()
+    def __init__(self, step: Callable[[], Awaitable[int | None]], wake: Wake, clock: Clock) -> None:
         self.wake = wake
+        self.last = wake.last
         self._step = step
         self._clock = clock
         self._timer_offset_ms = 0.0
@@ -47,21 +49,18 @@ class Pass:
     def check_clock(self) -> None:
         """Wake the part if its timer is wrong: timers stand still while the machine is suspended, and do not follow a
         wall clock that is set. The socket pass calls this every few seconds, so that no other part has to."""
-        is_waiting = self.wake.next_at is not None
+        is_waiting = self.last.next_at is not None
         if is_waiting and abs(self._clock_offset_ms() - self._timer_offset_ms) > TOLERATED_MS:
             self.wake.set()
 
     async def run(self) -> None:
         while True:
             self.wake.clear()
-            self._plan(None)  # whatever is committed while the step runs must wake the part, however late it is due
-            self._plan(await self._step())
+            self.last.next_at = None  # a commit while the step runs must wake the part, however late it is due
+            self.last.next_at = await self._step()
             self.last.at = self._clock.now()
             self.last.passes += 1
             await self._wait(self.last.next_at)
-
-    def _plan(self, next_at: int | None) -> None:
-        self.last.next_at = self.wake.next_at = next_at
 
     async def _wait(self, due: int | None) -> None:
         if due is None:

@@ -1,19 +1,18 @@
-"""Calls that wait for a job: they hold no connection to the database while they do."""
+"""Calls that wait for jobs or work in parts: they hold no connection to the database, nor the writer, for long."""
 
 import asyncio
 from contextlib import suppress
 
-import msgspec
-
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
+from semantica_daemon.model.selection import selection
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
-from semantica_daemon.store.writes.cancel import MOST, Cancel, cancel
+from semantica_daemon.store.writes.cancel import MOST, cancel
 from semantica_daemon.store.writes.emit import Emit, Latched, emit
-from semantica_daemon.wire.event import EmitResult
-from semantica_daemon.wire.job import CancelResult
+from semantica_daemon.wire.event import EmitParams, EmitResult
+from semantica_daemon.wire.job import CancelParams, CancelResult
 
 
 class Waiting:
@@ -23,7 +22,7 @@ class Waiting:
         self._feed = feed
 
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
-        """The whole id, and whether it has ended before the time was up."""
+        """The whole id, and whether the job has ended within the time."""
         job_id, _ = await self._readers.ask(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
@@ -38,29 +37,29 @@ class Waiting:
                     async with asyncio.timeout(left):
                         await wake.wait()
 
-    async def cancel(self, request: Cancel, wait_ms: int) -> CancelResult:
-        """A selection is worked off in parts, so that a long queue never holds the writer."""
-        result: CancelResult = await asyncio.shield(self._commands.run(cancel, request, must_commit=False))
+    async def cancel(self, params: CancelParams) -> CancelResult:
+        """Many jobs are cancelled a part at a time, so that a long queue never holds the writer."""
+        by_field = bool(selection(params).field)
+        result: CancelResult = await asyncio.shield(self._commands.run(cancel, params, must_commit=False))
         part = result
-        while request.field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
-            part = await self._commands.run(cancel, request, must_commit=False)
+        while by_field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
+            part = await self._commands.run(cancel, params, must_commit=False)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
-        if wait_ms and result.cancelling:
-            return await self._until_gone(result, wait_ms)
+        if params.wait_ms and result.cancelling:
+            return await self._until_gone(result, params.wait_ms)
         return result
 
-    async def emit(self, said: Emit) -> EmitResult:
-        """In parts, as a cancel: however many wait for it, nobody else waits long for the writer. Once begun it is
-        finished, also when nobody waits for the answer any more."""
-        return await asyncio.shield(asyncio.ensure_future(self._emit_all(said)))
+    async def emit(self, params: EmitParams) -> EmitResult:
+        """In parts, as a cancel. Once begun it is finished, also when the caller goes away."""
+        return await asyncio.shield(asyncio.ensure_future(self._emit_all(params)))
 
-    async def _emit_all(self, said: Emit) -> EmitResult:
-        matched: list[str] = []
-        part: Latched = await self._commands.run(emit, said, must_commit=False)
-        matched += part.matched
+    async def _emit_all(self, params: EmitParams) -> EmitResult:
+        part: Latched = await self._commands.run(emit, Emit(params.key, params.value), must_commit=False)
+        matched = part.matched
         while part.more:
-            part = await self._commands.run(emit, msgspec.structs.replace(said, newest=part.newest), must_commit=False)
+            rest = Emit(params.key, params.value, part.newest)
+            part = await self._commands.run(emit, rest, must_commit=False)
             matched += part.matched
         return EmitResult(list(dict.fromkeys(matched)))
 

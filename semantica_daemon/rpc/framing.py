@@ -1,6 +1,7 @@
-"""Bytes to messages: both framings, told apart by the first byte, and every limit on what may come."""
+"""Bytes to messages and back: both framings, recognised by the first byte, and the limits on what a client may send."""
 
 import re
+from collections import deque
 
 from semantica_daemon.errors import InvalidRequest, ParseFailed, Refusal
 
@@ -11,7 +12,7 @@ LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*$", re.IGNORE
 
 
 class Fatal(Exception):
-    """The connection cannot go on: `refusal` is said, then it is closed."""
+    """The connection cannot go on: `refusal` is sent, then it is closed."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -19,91 +20,114 @@ class Fatal(Exception):
 
 
 class Framing:
-    """Undecided until the first byte that is not blank; what was fed and not yet taken is `buffer`."""
+    """Undecided until the first byte that is not blank: then lines, or messages with headers."""
 
     def __init__(self) -> None:
-        self.buffer = bytearray()
         self.headers = False
         self._decided = False
-        self._scanned = 0
-        self._length: int | None = None
+        self._rest = bytearray()  # bytes after the last whole line, or all bytes in the framing with headers
+        self._lines: deque[bytes] = deque()
+        self._length: int | None = None  # of the body whose header has been read
 
     @property
     def partial(self) -> bool:
-        """Half a frame is waiting for its rest."""
-        return bool(self.buffer) or self._length is not None
+        """The rest of a message that has begun is still to come."""
+        return bool(self._rest) or self._length is not None
 
     def feed(self, data: bytes | memoryview) -> None:
-        self.buffer += data
+        scanned = len(self._rest)
+        self._rest += data
         if not self._decided:
+            scanned = 0
             self._decide()
+        if self._decided and not self.headers:
+            self._split_lines(scanned)
 
-    def next(self) -> bytes | None:
-        """The next whole message; None when more bytes are needed."""
+    def take(self, most: int) -> list[bytes]:
+        """Up to `most` whole messages. Raises Fatal when the next one breaks a limit."""
         if not self._decided:
-            return None
-        return self._next_framed() if self.headers else self._next_line()
+            return []
+        return self._take_framed(most) if self.headers else self._take_lines(most)
 
     def last(self) -> bytes | None:
         """At the end of input: a last line without its newline."""
-        rest = bytes(self.buffer).strip() if not self.headers else b""
-        self.buffer.clear()
+        rest = bytes(self._rest).strip() if not self.headers else b""
+        self._rest.clear()
         return rest or None
 
-    def wrap(self, message: bytes) -> bytes:
+    def wrap(self, messages: list[bytes]) -> bytes:
         if self.headers:
-            return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
-        return message + b"\n"
+            return b"".join([b"Content-Length: %d\r\n\r\n%b" % (len(message), message) for message in messages])
+        messages.append(b"")
+        return b"\n".join(messages)
 
     def _decide(self) -> None:
-        stripped = self.buffer.lstrip(BLANK)
+        stripped = self._rest.lstrip(BLANK)
         if not stripped:
-            self.buffer.clear()
+            self._rest.clear()
             return
         first = stripped[:1]
         if first not in b"{[cC":
-            raise Fatal(_neither(bytes(stripped[:8])))
+            raise Fatal(_unknown_framing(bytes(stripped[:8])))
         self.headers = first in b"cC"
         self._decided = True
-        self.buffer = stripped
+        self._rest = stripped
 
-    def _next_line(self) -> bytes | None:
-        while True:
-            end = self.buffer.find(b"\n", self._scanned)
-            if end > MAX_MESSAGE or (end < 0 and len(self.buffer) > MAX_MESSAGE):
+    def _split_lines(self, scanned: int) -> None:
+        """All lines of a chunk at once, since clients send many requests together. `scanned`: bytes without newline."""
+        end = self._rest.rfind(b"\n", scanned)
+        if end >= 0:
+            self._lines.extend(bytes(self._rest[:end]).split(b"\n"))
+            del self._rest[: end + 1]
+
+    def _take_lines(self, most: int) -> list[bytes]:
+        lines = self._lines
+        found: list[bytes] = []
+        while lines and len(found) < most:
+            if len(lines[0]) > MAX_MESSAGE:
+                if found:
+                    return found
                 raise Fatal(_too_large())
-            if end < 0:
-                self._scanned = len(self.buffer)
-                return None
-            line = bytes(self.buffer[:end]).strip()
-            del self.buffer[: end + 1]
-            self._scanned = 0
+            line = lines.popleft().strip()
             if line:
-                return line
+                found.append(line)
+        if not found and len(self._rest) > MAX_MESSAGE:
+            raise Fatal(_too_large())
+        return found
+
+    def _take_framed(self, most: int) -> list[bytes]:
+        found: list[bytes] = []
+        try:
+            while len(found) < most and (message := self._next_framed()) is not None:
+                found.append(message)
+        except Fatal:
+            if not found:
+                raise  # else the next call does, after these messages
+        return found
 
     def _next_framed(self) -> bytes | None:
         if self._length is None:
             self._length = self._header()
-        if self._length is None or len(self.buffer) < self._length:
+        if self._length is None or len(self._rest) < self._length:
             return None
-        body = bytes(self.buffer[: self._length]).strip()
-        del self.buffer[: self._length]
+        body = bytes(self._rest[: self._length]).strip()
+        del self._rest[: self._length]
         self._length = None
         return body
 
     def _header(self) -> int | None:
-        end = self.buffer.find(b"\r\n\r\n", 0, MAX_HEADER + 4)
+        end = self._rest.find(b"\r\n\r\n", 0, MAX_HEADER + 4)
         if end < 0:
-            if len(self.buffer) > MAX_HEADER:
+            if len(self._rest) > MAX_HEADER:
                 raise Fatal(ParseFailed(f"the header block is longer than {MAX_HEADER} bytes", "send Content-Length"))
             return None
-        found = LENGTH.search(bytes(self.buffer[:end]).replace(b"\r\n", b"\n"))
+        found = LENGTH.search(bytes(self._rest[:end]).replace(b"\r\n", b"\n"))
         if found is None:
             raise Fatal(ParseFailed("a header block without a Content-Length", "send Content-Length: N, CR LF, CR LF"))
-        del self.buffer[: end + 4]
         length = int(found[1])
         if length > MAX_MESSAGE:
             raise Fatal(_too_large())
+        del self._rest[: end + 4]
         return length
 
 
@@ -111,7 +135,7 @@ def _too_large() -> Refusal:
     return InvalidRequest(f"the message is larger than {MAX_MESSAGE} bytes", "send less, or name a file")
 
 
-def _neither(start: bytes) -> Refusal:
+def _unknown_framing(start: bytes) -> Refusal:
     if start[:4] in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC"):
         return ParseFailed(
             "this is JSON-RPC on a socket, not HTTP",

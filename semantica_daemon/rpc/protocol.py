@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as bytes: requests taken apart without decoding their params, replies put together."""
+"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and requests."""
 
 import difflib
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,31 +12,39 @@ from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, 
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_NAME = 100
-NOTHING = Raw(b"")
+NO_ID = Raw(b"")
+ZERO = ord("0")
 NULL = Raw(b"null")
-EMPTY = re.compile(rb"\[\s*(null)?\s*\]|{\s*}")  # vscode-jsonrpc writes an undefined argument as [null]
+EMPTY = re.compile(rb"null|\[\s*(null)?\s*\]")  # vscode-jsonrpc writes an undefined argument as [null]
 AT = re.compile(r" - at (?:`key` in )?`(\$[^`]*)`$")
 UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
 
 class Request(Struct, frozen=True, gc=False):
+    """`id` is NO_ID in a notification."""
+
     method: str
     jsonrpc: str = ""
-    id: Raw = NOTHING
-    params: Raw = NOTHING
-
-    @property
-    def key(self) -> bytes:
-        return bytes(self.id)
+    id: Raw = NO_ID
+    params: Raw = NO_ID
 
 
 class ErrorObject(Struct, frozen=True):
     code: int
     message: str
-    data: dict[str, Any]
+    data: Any = None
+
+
+class Response(Struct, frozen=True):
+    """A client's response to a request of ours, whose ids are strings."""
+
+    id: str
+    result: Any = None
+    error: ErrorObject | None = None
 
 
 _request = msgspec.json.Decoder(Request)
+_response = msgspec.json.Decoder(Response)
 _many = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
 _id = msgspec.json.Decoder(str | int | float | None)
@@ -52,7 +61,8 @@ def parse(message: bytes) -> Request:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
     if request.jsonrpc != "2.0":
         raise InvalidRequest('"jsonrpc" must be "2.0"', "this daemon speaks JSON-RPC 2.0", _id=request.id)
-    _check_id(request.id)
+    if request.id is not NO_ID:
+        _check_id(request.id)
     return request
 
 
@@ -63,23 +73,31 @@ def parse_many(message: bytes) -> list[Raw]:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
-def arguments(request: Request, decoder: "msgspec.json.Decoder[Any]", fields: tuple[str, ...]) -> Any:
-    """The params as the Struct the method takes, or a refusal that carries the path."""
-    text = bytes(request.params)
-    if len(text) < 16 and (text in (b"", b"null") or EMPTY.fullmatch(text)):
-        text = b"{}"
-    elif text[:1] == b"[":
-        raise InvalidParams("params must be an object - at `$`", "name the arguments", path="$")
+def parse_response(message: bytes) -> Response | None:
+    """None: it is no response, or none to a request of ours."""
     try:
-        return decoder.decode(text)
+        return _response.decode(message)
+    except UNDECODABLE:
+        return None
+
+
+def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
+    """The params as the Struct of the method, or a refusal that carries the path."""
+    try:
+        return decode(b"{}" if request.params is NO_ID else request.params)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), fields) from None
+        text, message = bytes(request.params), str(error)
     except UNDECODABLE as error:
         raise ParseFailed(f"params are not JSON: {error}", "one JSON document per line, in UTF-8") from None
+    if EMPTY.fullmatch(text):
+        return arguments(Request(request.method), decode, fields)
+    if text[:1] == b"[":
+        raise InvalidParams("params must be an object - at `$`", "name the arguments", path="$")
+    raise _invalid(message, fields)
 
 
 def reply(request_id: Raw, result: Any) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (bytes(request_id), encode(result))
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, encode(result))
 
 
 def error_reply(request_id: Raw, refusal: Refusal) -> bytes:
@@ -93,9 +111,14 @@ def notification(method: str, params: Any) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
 
 
-def same(request_id: Raw) -> bytes:
-    """The id in one way of writing, so that $/cancelRequest finds it; empty for a notification."""
-    return encode(_any.decode(request_id)) if bytes(request_id) else b""
+def request(request_id: str, method: str, params: Any) -> bytes:
+    parts = encode(request_id), encode(method), encode(params)
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
+
+
+def id_key(request_id: Raw) -> bytes:
+    """The id in its normal form, so that $/cancelRequest finds it; empty for a notification."""
+    return b"" if request_id is NO_ID else encode(_any.decode(request_id))
 
 
 def id_of(message: bytes | Raw) -> Raw:
@@ -110,10 +133,12 @@ def id_of(message: bytes | Raw) -> Raw:
 
 
 def _check_id(request_id: Raw) -> None:
-    """It is echoed as it came, so it must be sound before anything is done in its name."""
+    """The id is echoed as it came, so it must be valid before anything is done."""
+    text = bytes(request_id)
+    if text.isdigit() and len(text) < 18 and text[0] != ZERO:
+        return  # a number that counts up, as from most clients
     try:
-        if bytes(request_id):
-            _id.decode(request_id)
+        _id.decode(text)
     except msgspec.ValidationError:
         raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
     except UNDECODABLE as error:

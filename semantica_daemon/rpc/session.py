@@ -1,22 +1,27 @@
 """What a method may do with the connection it was called on."""
 
-import asyncio
 from typing import Any, Protocol
+
+from semantica_daemon.rpc.subscriptions import Subscriptions
 
 
 class Session(Protocol):
     @property
-    def following(self) -> int: ...
+    def subscriptions(self) -> Subscriptions: ...
 
     async def turn(self) -> None:
-        """Wait until this call may bring an answer into memory; a call that `waits` asks for it when it is done."""
+        """Waits until this call may bring its answer into memory. A method that `waits` calls this when it is done;
+        for all others the connection does before they begin."""
 
-    async def notify(self, method: str, params: Any) -> None: ...
+    async def notify(self, method: str, params: Any) -> None:
+        """Sends a notification, and waits while the client does not read."""
 
-    def follow(self, name: str, task: "asyncio.Task[None]") -> None: ...
+    async def request(self, method: str, params: Any, timeout_s: float = ...) -> Any:
+        """Sends a request to the client and returns its result."""
 
-    def unfollow(self, name: str) -> bool: ...
-
-    def cancel_request(self, request_id: Any) -> None: ...
+    def cancel_call(self, request_id: Any) -> None: ...
 
     def close(self) -> None: ...
+
+    def close_when_done(self) -> None:
+        """Closes once everything is answered, after the client has half-closed."""

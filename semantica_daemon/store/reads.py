@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from aiosqlite import Connection
 
-from semantica_daemon.errors import RunNotFound
+from semantica_daemon.errors import InvalidParams, RunNotFound
 from semantica_daemon.model.event import Filter, Recorded
 from semantica_daemon.model.state import STATES
 from semantica_daemon.store import find, rows
 from semantica_daemon.wire.admin import QueueStats
+from semantica_daemon.wire.job import ListParams
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
 from semantica_daemon.wire.run import Error
 
@@ -120,6 +121,11 @@ class Listing(NamedTuple):
     cursor: int | None
 
 
+def listing(params: ListParams) -> Listing:
+    filters = {name: getattr(params, name) for name in CLAUSES if getattr(params, name) not in (None, [])}
+    return Listing(filters, params.sort == "newest", params.limit, _cursor(params.cursor))
+
+
 async def job(db: Connection, prefix: str) -> JobWithRuns:
     sql = GET_BY_ID if len(prefix) == 36 else GET_BY_PREFIX
     found = list(await db.execute_fetchall(sql, {"id": prefix.lower()}))
@@ -213,6 +219,14 @@ def _statement(listing: Listing, walk: dict[str, str]) -> tuple[str, dict[str, A
         values["cursor"] = listing.cursor
     order = "DESC" if listing.newest_first else "ASC"
     return LIST.format(index=index, where=" AND ".join(where), order=order), values
+
+
+def _cursor(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidParams("not a cursor of job.list - at `$.cursor`", "pass next_cursor as it came", path="$.cursor")
+    return int(text)
 
 
 def _equal(field: str) -> Any:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
+from semantica_daemon.wire.reason import Reason
 from semantica_daemon.wire.types import FEW, JobId, Label, Level, Params, Queue, Sequence, Value, about
 
 
@@ -94,3 +95,17 @@ class GapNotification(Struct, frozen=True, rename={"from_": "from"}):
     from_: Annotated[int, about("the sequence that was asked for")]
     to: Annotated[int, about("the stream goes on after this sequence")]
     epoch: Annotated[str, about("the epoch of the stream now")]
+
+
+class QueueHeartbeat(Struct, frozen=True):
+    """Params of the notification `job.queue_heartbeat`: why a watched job still waits, every 10 s."""
+
+    subscription_id: Annotated[str, about("id from event.subscribe")]
+    job_id: Annotated[str, about("the job")]
+    state: Annotated[str, about("QUEUED or SCHEDULED")]
+    reason: Annotated[str, about("the reasons as a sentence")]
+    reasons: Annotated[list[Reason], about("what it waits for, as in job.explain")]
+    queue_position: Annotated[int | None, about("jobs before it in the queue; null unless QUEUED")]
+    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null when nothing can tell")]
+    estimated_wait_ms: Annotated[int | None, about("time until then")]
+    claim_attempts: Annotated[int, about("claims whose run could not be started")]

@@ -21,6 +21,14 @@ class Method(Struct, frozen=True):
     waits: bool = False
 
 
+class Notification(Struct, frozen=True):
+    """Sent by the daemon to a subscriber."""
+
+    name: str
+    params: type[Struct]
+    summary: str
+
+
 AnyParams = protocol.AnyParams
 METHODS = (
     Method("job.enqueue", job.JobSpec, job.Ack, "store a job and start it when it may"),
@@ -69,6 +77,12 @@ METHODS = (
     Method("exit", AnyParams, None, "close this connection, never the daemon"),
     Method("$/cancelRequest", AnyParams, None, "end a waiting call, not the job"),
 )  # fmt: skip
+
+NOTIFICATIONS = (
+    Notification("event", event.EventNotification, "the next events of a subscription"),
+    Notification("stream.gap", event.GapNotification, "events that the subscriber will never see"),
+    Notification("job.queue_heartbeat", event.QueueHeartbeat, "why the job of a subscription still waits"),
+)
 
 # Of the protocol, and refused as not supported until a later version brings them.
 LATER = {

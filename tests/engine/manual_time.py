@@ -41,7 +41,7 @@ async def leap(harness: Harness, ms: int) -> None:
     """As `advance`, but from one thing that is due to the next: nobody looks after the socket in between. For days."""
     clock, scheduler = harness.clock, harness.daemon.passes[0]
     assert isinstance(clock, ManualClock)
-    assert scheduler.name == "scheduler"
+    assert scheduler.wake.name == "scheduler"
     await harness.settle()
     until = clock.now() + ms
     while (due := scheduler.last.next_at) is not None and due <= until and clock.now() < until:

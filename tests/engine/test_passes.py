@@ -28,7 +28,7 @@ class Part:
 
 @asynccontextmanager
 async def started(part: Part, clock: ManualClock) -> AsyncIterator[Pass]:
-    one = Pass("part", part.step, Wake(clock), clock)
+    one = Pass(part.step, Wake("part", clock), clock)
     task = asyncio.create_task(one.run())
     await rest()
     yield one

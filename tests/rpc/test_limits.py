@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.rpc import connection
+from semantica_daemon.rpc import transport
 from tests.harness import Harness, RpcError
 from tests.rpc.wire import Wire, exchange, frame, nobody_notices, request, stored
 
@@ -88,8 +88,8 @@ async def test_headers_that_never_end_are_refused_at_the_limit(real: Harness, ho
 async def test_half_a_frame_is_closed_after_its_time(
     real: Harness, monkeypatch: pytest.MonkeyPatch, half: bytes
 ) -> None:
-    assert connection.IDLE_HALF_FRAME_S == 30
-    monkeypatch.setattr(connection, "IDLE_HALF_FRAME_S", 0.1)
+    assert transport.IDLE_HALF_FRAME_S == 30
+    monkeypatch.setattr(transport, "IDLE_HALF_FRAME_S", 0.1)
     wire = await Wire.open(real.paths.socket, headers=half.startswith(b"C"))
     wire.send(half)
     reply = await wire.message()
@@ -101,7 +101,7 @@ async def test_half_a_frame_is_closed_after_its_time(
 async def test_the_time_of_half_a_frame_counts_from_its_newest_byte(
     real: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "IDLE_HALF_FRAME_S", 0.5)
+    monkeypatch.setattr(transport, "IDLE_HALF_FRAME_S", 0.5)
     job = await real.enqueue(schedule=LONG)
     wire = await Wire.open(real.paths.socket)
     whole = request("initialized") + b"\n"
@@ -116,7 +116,7 @@ async def test_a_connection_between_messages_may_be_idle_for_ever(
     real: Harness, monkeypatch: pytest.MonkeyPatch, headers: bool
 ) -> None:
     """The call in between takes longer than half a frame may: neither waiting for it nor after it is half a frame."""
-    monkeypatch.setattr(connection, "IDLE_HALF_FRAME_S", 0.05)
+    monkeypatch.setattr(transport, "IDLE_HALF_FRAME_S", 0.05)
     job = await real.enqueue(schedule=LONG)
     wire = await Wire.open(real.paths.socket, headers)
     for _ in range(2):
@@ -128,7 +128,7 @@ async def test_a_client_held_back_by_the_daemon_is_not_taken_for_half_a_frame(
     real: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More calls than may be in flight, cut in the middle of one: the rest is there, the daemon does not read it."""
-    monkeypatch.setattr(connection, "IDLE_HALF_FRAME_S", 0.2)
+    monkeypatch.setattr(transport, "IDLE_HALF_FRAME_S", 0.2)
     job = await real.enqueue(schedule=LONG)
     calls = b"".join(
         request("job.wait", id=number, job_id=job["job_id"], timeout_ms=700) + b"\n" for number in range(1500)

@@ -81,7 +81,7 @@ async def test_every_call_ends_with_its_connection_also_those_that_share_an_id(m
 
 
 def calls_under_way() -> int:
-    return sum("Connection._run" in repr(task.get_coro()) for task in asyncio.all_tasks())
+    return sum("Calls._run" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.rpc.methods import BY_NAME
 from semantica_daemon.wire.methods import METHODS
 from tests.harness import Harness
 from tests.rpc.examples import ACK, EXAMPLES, LONG, UUID4, shows
@@ -22,6 +21,7 @@ VIEW = {
     "job_id", "superseded_by", "stale", "progress", "error", "exit_code", "run_count", "retry_of", "template_id",
     "schedule_id", "workspace_path",
 }  # fmt: skip
+BY_NAME = {method.name: method for method in METHODS}
 SHAPED = re.compile(r"(progress|error)_\w+")
 OWN = {"stop_state", "event_count", "unmet", "is_delay", "postponed_since", "awaits_turn"}
 
@@ -35,7 +35,7 @@ def test_every_method_of_the_table_has_an_example_and_every_example_a_method() -
 async def test_a_method_answers_as_the_protocol_says(real: Harness, name: str) -> None:
     """The example checks values; here the answer is held against the type that rpc.discover promises."""
     answer = await EXAMPLES[name](real)
-    shaped = msgspec.json.decode(msgspec.json.encode(answer), type=BY_NAME[name].wire.result)
+    shaped = msgspec.json.decode(msgspec.json.encode(answer), type=BY_NAME[name].result)
     assert msgspec.json.decode(msgspec.json.encode(shaped)) == answer
 
 

@@ -13,7 +13,7 @@ from semantica_daemon.store.database import Command
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import schedules, templates
 from semantica_daemon.store.writes.begin import Begun, begin
-from semantica_daemon.store.writes.cancel import Cancel, cancel
+from semantica_daemon.store.writes.cancel import cancel
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import set_clock
 from semantica_daemon.store.writes.emit import Emit, emit
@@ -23,6 +23,7 @@ from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.store.writes.promote import Due, Promote, promote
 from semantica_daemon.store.writes.queues import pause, resume
 from semantica_daemon.store.writes.recover import recover
+from semantica_daemon.wire.job import CancelParams
 from semantica_daemon.wire.queue import PauseParams, ResumeParams
 from semantica_daemon.wire.schedule import PutScheduleParams, ScheduleParams
 from semantica_daemon.wire.template import PutTemplateParams, TemplateParams
@@ -127,7 +128,7 @@ class StoreMachine(OpenedStore):
         jobs = [job for job in self.model.jobs.values() if job.state in LIVE]
         chosen = list(self.model.jobs.values()) if pick % 5 == 0 or not jobs else jobs
         job = chosen[pick % len(chosen)]
-        with self.commit(cancel, Cancel((job.id,))) as told:
+        with self.commit(cancel, CancelParams(job_id=job.id)) as told:
             assert getattr(told, self.model.cancel(job)) == [job.id]
 
     # What it waits for

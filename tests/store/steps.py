@@ -6,12 +6,12 @@ from semantica_daemon.model import state
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.transition import Claim, Running
-from semantica_daemon.store.writes.cancel import Cancel, cancel
+from semantica_daemon.store.writes.cancel import cancel
 from semantica_daemon.store.writes.emit import Emit, Latched, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.promote import Due, Promote, promote
-from semantica_daemon.wire.job import Ack, CancelResult
+from semantica_daemon.wire.job import Ack, CancelParams, CancelResult
 from semantica_daemon.wire.run import Error
 from tests.builders import Store, admitted
 
@@ -52,8 +52,8 @@ def end(store: Store, claimed: Claim, outcome: Outcome = GOOD) -> str | None:
     return became
 
 
-def stop(store: Store, *job_ids: str, **selection: str) -> CancelResult:
-    done: CancelResult = store.run(cancel, Cancel(job_ids, **selection))
+def stop(store: Store, *job_ids: str, **selection: Any) -> CancelResult:
+    done: CancelResult = store.run(cancel, CancelParams(job_ids=list(job_ids) or None, **selection))
     return done
 
 

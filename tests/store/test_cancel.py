@@ -5,9 +5,9 @@ import pytest
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.outcome import CRASHED, Outcome
 from semantica_daemon.store.tx import StopRun
-from semantica_daemon.store.writes.cancel import MOST, Cancel, cancel
+from semantica_daemon.store.writes.cancel import MOST, cancel
 from semantica_daemon.store.writes.enqueue import enqueue_many
-from semantica_daemon.wire.job import CancelResult
+from semantica_daemon.wire.job import CancelParams, CancelResult
 from tests.builders import Store, admitted
 from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, make, put, runs, states, stop, told
 
@@ -15,7 +15,7 @@ from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, ma
 @pytest.mark.parametrize("waiting", ["QUEUED", "SCHEDULED"])
 def test_what_waits_ends_at_once(store: Store, waiting: str) -> None:
     job_id = make(store, waiting).job_id
-    done = store.run(cancel, Cancel((job_id,), reason="changed my mind"))
+    done = store.run(cancel, CancelParams(job_id=job_id, reason="changed my mind"))
     assert done == CancelResult([job_id], [], [])
     assert states(store, job_id) == ["CANCELLED"]
     event = store.events()[-1]
@@ -125,19 +125,19 @@ def test_a_selection_takes_the_live_jobs_and_no_others(
     waiting = put(store, **mine).job_id
     scheduled = put(store, **mine, schedule=LATER).job_id
     spared = put(store, **other).job_id
-    done = stop(store, field=field, value="x")
+    done = stop(store, **{field: "x"})
     assert (set(done.cancelled), done.cancelling, done.unchanged) == ({waiting, scheduled}, [running.run.job_id], [])
     assert states(store, over.run.job_id, spared) == ["DONE", "QUEUED"]
 
 
 def test_a_selection_of_nothing_is_nothing(store: Store) -> None:
-    assert stop(store, field="user_tag", value="nobody") == CancelResult([], [], [])
+    assert stop(store, user_tag="nobody") == CancelResult([], [], [])
 
 
 def test_a_large_selection_is_taken_in_portions(store: Store) -> None:
     """So that one call never holds the writer; the caller goes on until nothing is left."""
     store.run(enqueue_many, [admitted(user_tag="x") for _ in range(MOST + 5)])
-    counts = [len(stop(store, field="user_tag", value="x").cancelled) for _ in range(3)]
+    counts = [len(stop(store, user_tag="x").cancelled) for _ in range(3)]
     assert counts == [MOST, 5, 0]
 
 

@@ -45,7 +45,7 @@ def measured(store: Store) -> dict[str, int]:
     steps["expire"] = work(store, lambda: tick(store, 50))
     for field, value in (("user_tag", "tag"), ("chain_group_id", "group"), ("subject_key", "s"), ("queue", "default")):
         put(store, **about)
-        steps[f"cancel by {field}"] = work(store, partial(stop, store, field=field, value=value))
+        steps[f"cancel by {field}"] = work(store, partial(stop, store, **{field: value}))
     return steps | measured_waiting(store) | measured_schedule(store)
 
 

@@ -1,11 +1,10 @@
 """job.cancel: what waits ends at once; what runs is asked to stop and ends when it is really gone."""
 
-from msgspec import Struct
-
 from semantica_daemon.model import event, state
+from semantica_daemon.model.selection import selection
 from semantica_daemon.store import find, transition
 from semantica_daemon.store.tx import StopRun, Touched, Tx
-from semantica_daemon.wire.job import CancelResult
+from semantica_daemon.wire.job import CancelParams, CancelResult
 
 MOST = 1000
 ASK = f"""
@@ -17,27 +16,19 @@ WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NOT 'CANCELLED'
 """
 
 
-class Cancel(Struct, frozen=True):
-    """Either `job_ids` (whole or prefixes), or a `field` of live jobs and its `value`."""
-
-    job_ids: tuple[str, ...] = ()
-    field: str = ""
-    value: str = ""
-    reason: str = ""
-
-
-def cancel(tx: Tx, request: Cancel) -> CancelResult:
-    """At most MOST jobs of a selection at a time; the caller asks again while there are more."""
-    if request.field:
-        jobs = find.live(tx, request.field, request.value, MOST)
+def cancel(tx: Tx, params: CancelParams) -> CancelResult:
+    """At most MOST jobs of a field at a time; `engine/waiting` calls again while there are more."""
+    chosen = selection(params)
+    if chosen.field:
+        jobs = find.live(tx, chosen.field, chosen.value, MOST)
     else:
-        jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in request.job_ids))
+        jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in chosen.job_ids))
     result = CancelResult([], [], [])
     for job_id, current in jobs:
         if current == state.RUNNING:
-            _ask(tx, job_id, request.reason)
+            _ask(tx, job_id, params.reason)
             result.cancelling.append(job_id)
-        elif transition.end_waiting(tx, job_id, current, state.CANCELLED, message=request.reason):
+        elif transition.end_waiting(tx, job_id, current, state.CANCELLED, message=params.reason):
             result.cancelled.append(job_id)
         else:
             result.unchanged.append(job_id)

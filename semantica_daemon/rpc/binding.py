@@ -1,0 +1,77 @@
+"""How methods of the wire's table are bound to code: to a verb of the store, or to a call of their own."""
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from semantica_daemon.errors import NotSupported, UnknownMethod
+from semantica_daemon.rpc.protocol import LONGEST_NAME
+from semantica_daemon.rpc.session import Session
+from semantica_daemon.store.database import Verb
+from semantica_daemon.wire.methods import LATER, METHODS
+
+
+class Write(NamedTuple):
+    """The params become the request of a verb, straight into the command queue, without a task. `prepare` makes the
+    request; without it the params are the request."""
+
+    verb: Verb
+    prepare: Callable[[Any], Any] | None = None
+
+
+class Call(NamedTuple):
+    """`writes`: refused while the daemon is stopping."""
+
+    function: Callable[[Any], Awaitable[Any]]
+    writes: bool = False
+
+
+class SessionCall(NamedTuple):
+    """A call that uses the connection it came on."""
+
+    function: Callable[[Session, Any], Awaitable[Any]]
+
+
+Binding = Write | Call | SessionCall
+
+
+class Method(Struct, frozen=True, gc=False):
+    """A row of the table, ready to be called."""
+
+    name: str
+    fields: tuple[str, ...]
+    decode: Callable[[Any], Any]
+    binding: Binding
+    waits: bool
+
+
+class MethodTable:
+    def __init__(self, bindings: Mapping[str, Binding]) -> None:
+        """Raises when the bindings are not exactly the methods of the wire's table."""
+        missing = {row.name for row in METHODS} ^ bindings.keys()
+        if missing:
+            raise ValueError(f"the table and the bindings differ in {', '.join(sorted(missing))}")
+        self._methods = {
+            row.name: Method(
+                row.name,
+                row.params.__struct_encode_fields__,
+                msgspec.json.Decoder(row.params).decode,
+                bindings[row.name],
+                row.waits,
+            )
+            for row in METHODS
+        }
+        self.get = self._methods.get
+
+    def missing(self, name: str) -> Exception:
+        """Why there is no method of that name."""
+        family, _, verb = name.partition(".")
+        if verb and verb in LATER.get(family, "").split():
+            return NotSupported(f"{name} is not supported by this version", "a later version brings it")
+        shown = name[:LONGEST_NAME]
+        near = difflib.get_close_matches(shown, self._methods, 1)
+        hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
+        return UnknownMethod(f"no method {shown}", hint)

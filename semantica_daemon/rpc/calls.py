@@ -1,0 +1,205 @@
+"""The calls of one connection: requests in flight, batches, cancellation and answers."""
+
+import asyncio
+import uuid
+from functools import partial
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from semantica_daemon.engine.commands import CommandQueue
+from semantica_daemon.engine.lifecycle import Lifecycle
+from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
+from semantica_daemon.rpc import protocol
+from semantica_daemon.rpc.binding import Call, Method, MethodTable, Write
+from semantica_daemon.rpc.protocol import NO_ID, Request
+from semantica_daemon.rpc.session import Session
+from semantica_daemon.rpc.transport import Transport
+from semantica_daemon.store.database import LARGE, Command
+
+log = structlog.get_logger()
+
+MAX_IN_FLIGHT = 1000
+MAX_BATCH = 1000
+MAX_TURNS = 4
+
+
+class Services(Struct, frozen=True):
+    """What the calls of every connection work with."""
+
+    table: MethodTable
+    commands: CommandQueue
+    lifecycle: Lifecycle
+
+
+class Batch(Struct):
+    """Answers that go out together, once the last of them is there."""
+
+    missing: int
+    answers: list[bytes]
+
+
+class Calls:
+    def __init__(self, services: Services, transport: Transport, session: Session) -> None:
+        self.in_flight = 0
+        self.full = False
+        self._table = services.table
+        self._commands = services.commands
+        self._lifecycle = services.lifecycle
+        self._transport = transport
+        self._session = session
+        self._waiting = 0  # calls of methods that wait
+        self._tasks: dict[asyncio.Task[None], bytes] = {}
+        self._by_id: dict[bytes, asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(MAX_TURNS)
+        self._having_turns: set[asyncio.Task[Any] | None] = set()
+
+    def start(self, request: Request, batch: Batch | None = None) -> None:
+        self.in_flight += 1
+        if self.in_flight >= MAX_IN_FLIGHT:
+            self.full = True
+        try:
+            method = self._table.get(request.method)
+            if method is None:
+                raise self._table.missing(request.method)
+            params = protocol.arguments(request, method.decode, method.fields)
+            if type(method.binding) is Write:
+                self._write(method.binding, request, params, batch)
+            else:
+                self._begin(method, request, params, batch)
+        except Exception as error:
+            self._finish(request, batch, error)
+
+    def start_batch(self, message: bytes) -> None:
+        try:
+            parts = protocol.parse_many(message)
+            if not parts or len(parts) > MAX_BATCH:
+                raise InvalidRequest(f"a batch holds 1 to {MAX_BATCH} requests, this one {len(parts)}", "split it")
+        except Refusal as refusal:
+            self._transport.send(protocol.error_reply(NO_ID, refusal))
+            return
+        batch = Batch(len(parts), [])
+        for part in parts:
+            try:
+                request = protocol.parse(bytes(part))
+            except Refusal as refusal:
+                self._answer(protocol.error_reply(protocol.id_of(part), refusal), batch)
+            else:
+                self.start(request, batch)
+
+    def cancel(self, request_id: Any) -> None:
+        """Ends a call that is a task; a write that is queued finishes and answers."""
+        task = self._by_id.get(protocol.encode(request_id))
+        if task is not None:
+            task.cancel()
+
+    def cancel_all(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def turn(self) -> None:
+        """Few answers at a time, and none while the client does not read: a thousand calls for large jobs must not
+        be a thousand large jobs in memory."""
+        await self._turns.acquire()
+        self._having_turns.add(asyncio.current_task())
+        await self._transport.drained()
+
+    def _write(self, binding: Write, request: Request, params: Any, batch: Batch | None) -> None:
+        if self._lifecycle.status == "stopping":
+            raise _stopping()
+        verb, prepare = binding
+        command = Command(verb, params if prepare is None else prepare(params), getattr(params, "durable", False))
+        is_large = len(memoryview(request.params)) > LARGE
+        self._commands.submit(command, partial(self._finish, request, batch), slow=is_large)
+
+    def _begin(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+        if isinstance(method.binding, Call) and method.binding.writes and self._lifecycle.status == "stopping":
+            raise _stopping()
+        key = protocol.id_key(request.id)
+        task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
+        self._waiting += method.waits
+        self._tasks[task] = key
+        self._by_id[key] = task
+        task.add_done_callback(self._forget)
+
+    async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+        """The catch-all around a request."""
+        try:
+            if not method.waits:
+                await self.turn()
+            result = await self._result(method, params)
+        except asyncio.CancelledError:
+            if self._transport.closing:
+                raise
+            result = RequestCancelled("cancelled by the client", "the job itself goes on; job.cancel ends it")
+        except Exception as error:
+            result = error
+        self._waiting -= method.waits
+        self._finish(request, batch, result)
+
+    async def _result(self, method: Method, params: Any) -> Any:
+        binding = method.binding
+        if isinstance(binding, Call):
+            return await binding.function(params)
+        assert not isinstance(binding, Write)
+        return await binding.function(self._session, params)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        key = self._tasks.pop(task)
+        if self._by_id.get(key) is task:
+            del self._by_id[key]
+        if task in self._having_turns:
+            self._having_turns.discard(task)
+            self._turns.release()
+
+    def _finish(self, request: Request, batch: Batch | None, result: Any) -> None:
+        self.in_flight -= 1
+        self._answer(b"" if request.id is NO_ID else _answer_to(request, result), batch)
+        if self.in_flight == 0:
+            self._transport.flush()
+        if self.full and self._half_done():
+            self.full = False
+            self._transport.resume()
+        if self._transport.ended:
+            self._session.close_when_done()
+
+    def _half_done(self) -> bool:
+        """Of the calls that do not wait: reading on after each answer would take in one call at a time."""
+        return self.in_flight - self._waiting <= (MAX_IN_FLIGHT - self._waiting) // 2
+
+    def _answer(self, answer: bytes, batch: Batch | None) -> None:
+        if batch is None:
+            if answer:
+                self._transport.send(answer)
+            return
+        batch.missing -= 1
+        if answer:
+            batch.answers.append(answer)
+        if batch.missing == 0 and batch.answers:
+            self._transport.send(b"[" + b",".join(batch.answers) + b"]")
+
+
+def _stopping() -> Stopping:
+    return Stopping("the daemon is stopping", "call again when it is back")
+
+
+def _answer_to(request: Request, result: Any) -> bytes:
+    """An answer, whatever the result is: the writer calls this too, and must not fail because of one of its callers."""
+    try:
+        if not isinstance(result, Exception):
+            return protocol.reply(request.id, result)
+        if isinstance(result, Refusal):
+            return protocol.error_reply(request.id, result)
+    except Exception as error:
+        result = error
+    return protocol.error_reply(request.id, _internal(request, result))
+
+
+def _internal(request: Request, error: Exception) -> Refusal:
+    """The caller gets an id to ask about, never a traceback."""
+    error_id = uuid.uuid4().hex[:12]
+    log.error("request_failed", method=request.method, error_id=error_id, exc_info=error)
+    return InternalError(
+        f"internal error {error_id}", "the daemon's log has the details under this id", error_id=error_id
+    )

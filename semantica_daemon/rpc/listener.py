@@ -1,0 +1,29 @@
+"""Listens on a socket that is bound already, and hands each new client to the connections. `socket_file` binds one."""
+
+import asyncio
+import socket
+
+from semantica_daemon import forks
+from semantica_daemon.rpc.connections import Connections
+
+BACKLOG = 1024
+AT_ONCE = 16  # accepted in one go; out of file descriptors, asyncio logs an error that many times a second
+
+
+class Listener:
+    def __init__(self, server: asyncio.Server, descriptor: int) -> None:
+        self._server = server
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """No new connections; those that are open stay."""
+        forks.forget(self._descriptor)
+        self._server.close()
+
+
+async def listen(bound: socket.socket, connections: Connections) -> Listener:
+    forks.keep_from_children(bound.fileno())
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(connections.accept, sock=bound, backlog=AT_ONCE)
+    bound.listen(BACKLOG)
+    return Listener(server, bound.fileno())

@@ -1,0 +1,70 @@
+"""The socket at its path: bound under the daemon's lock, private from its first moment, and recognised by its inode."""
+
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from semantica_daemon.errors import StartRefused
+
+
+class SocketFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._inode: tuple[int, int] | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Nobody has removed or replaced the file since it was bound."""
+        return _inode(self.path) == self._inode
+
+    def bind(self) -> socket.socket:
+        """A bound socket that does not listen yet; a file that is left there is replaced."""
+        bound = _bind(self.path)
+        self._inode = _inode(self.path)
+        return bound
+
+    def remove(self) -> None:
+        if self.is_ours:
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+
+    def refuse_if_foreign(self) -> None:
+        """At start: a file that is no socket, or one that another daemon answers on, is left alone."""
+        with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(self.path.lstat().st_mode):
+                hint = "remove it, or set SEMANTICA_SOCKET to another path"
+                raise StartRefused(f"{self.path} is there and is no socket: {hint}")
+        if self.is_answered():
+            raise StartRefused(f"another daemon answers on {self.path}: set SEMANTICA_SOCKET to another path", 75)
+
+    def is_answered(self) -> bool:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.settimeout(1)
+                client.connect(os.fspath(self.path))
+        except OSError:
+            return False
+        return True
+
+
+def _bind(path: Path) -> socket.socket:
+    """Under a umask, so that no other user can connect even for a moment."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        bound.bind(os.fspath(path))
+    finally:
+        os.umask(before)
+    return bound
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,92 @@
+"""One subscriber: a cursor that follows the feed and writes to its connection as fast as the client reads.
+
+A subscriber of a single job also gets a heartbeat while the job waits; it is sent, and never stored.
+"""
+
+import asyncio
+
+from semantica_daemon.clock import Clock
+from semantica_daemon.engine.explain import Explainer
+from semantica_daemon.engine.feed import Feed, key_of
+from semantica_daemon.errors import JobNotFound
+from semantica_daemon.model.event import Filter
+from semantica_daemon.model.state import QUEUED, SCHEDULED
+from semantica_daemon.rpc.session import Session
+from semantica_daemon.wire.event import EventNotification, Gap, GapNotification, QueueHeartbeat
+
+EVERY_MS = 10_000
+
+
+class Heartbeat:
+    """Due every EVERY_MS while the job waits; while it runs and after its end there is no timer."""
+
+    def __init__(self, explainer: Explainer, clock: Clock, job_id: str) -> None:
+        self._explainer = explainer
+        self._clock = clock
+        self._job_id = job_id
+        self._next_at: int | None = None  # by the time since boot, which is never set
+        self.rearm()
+
+    def rearm(self) -> None:
+        """After each event of the job: it may wait, or wait again."""
+        if self._next_at is None:
+            self._next_at = self._clock.elapsed() + EVERY_MS
+
+    async def due(self, subscription_id: str) -> QueueHeartbeat | None:
+        """The heartbeat, if it is time for one and the job still waits."""
+        if self._next_at is None or self._clock.elapsed() < self._next_at:
+            return None
+        self._next_at = None
+        try:
+            why = await self._explainer.explain(self._job_id)
+        except JobNotFound:
+            return None
+        if why.state not in (QUEUED, SCHEDULED):
+            return None
+        self.rearm()
+        start = why.estimated_start_at
+        wait_ms = None if start is None else max(0, start - self._clock.now())
+        return QueueHeartbeat(
+            subscription_id, why.job_id, why.state, why.summary, why.reasons, why.queue_position, start, wait_ms,
+            why.claim_attempts,
+        )  # fmt: skip
+
+    async def wait(self, wake: asyncio.Event) -> None:
+        """Until there are new events, or the next heartbeat is due."""
+        if self._next_at is None:
+            await wake.wait()
+            return
+        timer = self._clock.after(max(0, self._next_at - self._clock.elapsed()), wake.set)
+        try:
+            await wake.wait()
+        finally:
+            timer.cancel()
+
+
+async def follow(
+    session: Session,
+    feed: Feed,
+    subscription_id: str,
+    wanted: Filter,
+    start: tuple[int, Gap | None],
+    heartbeat: Heartbeat | None,
+) -> None:
+    cursor, gap = start
+    with feed.watching(key_of(wanted)) as wake:
+        while True:
+            if gap is not None:
+                await session.notify("stream.gap", GapNotification(subscription_id, gap.from_, gap.to, gap.epoch))
+            wake.clear()
+            page = await feed.page(cursor, wanted)
+            cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
+            if page.events:
+                await session.notify("event", EventNotification(subscription_id, page.events))
+            if moved:
+                if heartbeat is not None:
+                    heartbeat.rearm()
+            elif heartbeat is None:
+                await wake.wait()
+            elif (beat := await heartbeat.due(subscription_id)) is not None:
+                await session.notify("job.queue_heartbeat", beat)
+            else:
+                await heartbeat.wait(wake)

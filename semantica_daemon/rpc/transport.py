@@ -1,0 +1,214 @@
+"""The bytes of one connection: framing, what is read and when reading pauses, what is written, and half frames.
+
+The meaning of the messages is the receiver's (`rpc/connection`).
+"""
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+from semantica_daemon import forks
+from semantica_daemon.errors import InvalidRequest, Refusal
+from semantica_daemon.rpc import peer, protocol
+from semantica_daemon.rpc.framing import Fatal, Framing
+
+log = structlog.get_logger()
+
+IDLE_HALF_FRAME_S = 30.0
+# asyncio fills it and has it read in one step, so all connections share it.
+CHUNK = memoryview(bytearray(65_536))
+
+
+class Receiver(Protocol):
+    """The owner of a transport."""
+
+    def room(self) -> int:
+        """How many messages it takes now; with 0 the transport stops reading until `resume`."""
+
+    def receive(self, message: bytes) -> None: ...
+
+    def pause(self) -> None:
+        """Reading stops: the receiver calls `resume` when there is room."""
+
+    def has_read(self) -> None:
+        """All messages that have come were received."""
+
+    def input_ended(self) -> None:
+        """The client has half-closed; answers still reach it."""
+
+    def gone(self) -> None:
+        """The client reads no answers any more."""
+
+    def lost(self) -> None:
+        """The connection is closed."""
+
+
+class Transport(asyncio.BufferedProtocol):
+    def __init__(self, receiver: Receiver) -> None:
+        self.ended = False  # the client has half-closed, and all it has sent was received
+        self.closing = False
+        self._receiver = receiver
+        self._framing = Framing()
+        self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
+        self._outgoing: list[bytes] = []
+        self._eof = False
+        self._is_reading = False
+        self._paused = False
+        self._writable = asyncio.Event()
+        self._half_frame: asyncio.TimerHandle | None = None
+
+    @property
+    def writable(self) -> bool:
+        """False while the client does not read what was written to it."""
+        return self._writable.is_set()
+
+    def send(self, message: bytes) -> None:
+        """Messages are gathered until the loop turns: many answers are one write."""
+        if self.closing:
+            return
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._outgoing.append(message)
+
+    def flush(self) -> None:
+        if self._outgoing and self._transport is not None:
+            gathered, self._outgoing = self._outgoing, []
+            self._transport.write(self._framing.wrap(gathered))
+
+    async def drained(self) -> None:
+        """Waits while the client does not read."""
+        await self._writable.wait()
+
+    def resume(self) -> None:
+        """The receiver has room again: read on."""
+        if self._transport is not None and not self.closing:
+            self._read()
+
+    def close(self) -> None:
+        """After everything that was sent has been written."""
+        self.flush()
+        self.closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse_and_close(self, refusal: Refusal) -> None:
+        self.send(protocol.error_reply(protocol.NO_ID, refusal))
+        self.close()
+
+    def close_if_gone(self) -> None:
+        """A client that is gone looks like one that has half-closed, or like one whose messages are not read, until
+        the socket is asked."""
+        if self.closing or self._transport is None or not (self._eof or self._paused):
+            return
+        if peer.is_gone(self._descriptor):
+            self._receiver.gone()
+            if self._eof:
+                self._transport.abort()
+
+    # Called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._writable.set()
+        socket = transport.get_extra_info("socket")
+        self._descriptor = socket.fileno()
+        forks.keep_from_children(self._descriptor)
+        if not peer.is_us(socket):
+            log.warning("foreign_peer_refused")
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing = True
+        forks.forget(self._descriptor)
+        self._framing, self._outgoing = Framing(), []  # freed now, not by the next look for cycles
+        self._writable.set()
+        if self._half_frame is not None:
+            self._half_frame.cancel()
+        self._receiver.lost()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self.resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return CHUNK
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            self._framing.feed(CHUNK[:nbytes])
+        except Fatal as fatal:
+            self.refuse_and_close(fatal.refusal)
+            return
+        self._read()
+
+    def eof_received(self) -> bool:
+        self._eof = True
+        self._read()
+        return True
+
+    # Reading
+
+    def _read(self) -> None:
+        """Hands over whole messages while the receiver has room, then reads on, pauses or ends."""
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            self._take_messages()
+        except Fatal as fatal:
+            self.refuse_and_close(fatal.refusal)
+        finally:
+            self._is_reading = False
+        self._receiver.has_read()
+
+    def _take_messages(self) -> None:
+        has_room = True
+        while not self.closing and (has_room := (most := self._receiver.room()) > 0):
+            messages = self._framing.take(most)
+            if not messages:
+                break
+            for message in messages:
+                if not self.closing:
+                    self._receiver.receive(message)
+        self._watch_half_frame(has_room)
+        if not self.closing:
+            self._go_on(has_room)
+
+    def _go_on(self, has_room: bool) -> None:
+        assert self._transport is not None
+        if not has_room:
+            self._paused = True
+            self._transport.pause_reading()
+            self._receiver.pause()
+        elif self._eof:
+            self._end_input()
+        elif self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _end_input(self) -> None:
+        """A last line counts without its newline."""
+        last = self._framing.last()
+        if last is not None:
+            self._receiver.receive(last)
+        self._paused, self.ended = False, True
+        self._receiver.input_ended()
+
+    def _watch_half_frame(self, has_room: bool) -> None:
+        """The rest of a message must follow within IDLE_HALF_FRAME_S of its newest byte."""
+        if self._half_frame is not None:
+            self._half_frame.cancel()
+            self._half_frame = None
+        if self._framing.partial and has_room and not (self._eof or self.closing):
+            refusal = InvalidRequest(
+                f"half a message, and nothing more for {IDLE_HALF_FRAME_S:.0f} s",
+                "end each line with a newline, or send as many bytes as Content-Length says",
+            )
+            loop = asyncio.get_running_loop()
+            self._half_frame = loop.call_later(IDLE_HALF_FRAME_S, self.refuse_and_close, refusal)
