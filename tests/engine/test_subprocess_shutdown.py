@@ -17,7 +17,7 @@ from tests.harness import Process
 from tests.rpc.wire import rows
 from tests.supervisor.families import is_there, marked, until
 
-TREE = f"print(os.getpid(), child(), child(os.setsid, twice), child(os.setsid, deaf, twice)); {WAIT}"
+TREE = f"print(os.getpid(), child(), child(os.setsid, twice), child(os.setsid, deaf, twice), hidden()); {WAIT}"
 Start = Callable[..., Process]
 
 
@@ -58,7 +58,7 @@ def test_stopped_it_ends_its_runs_and_their_jobs_end_as_they_asked_for(
     process = daemon()
     job_id = enqueue(process, family(TREE), on_interrupt=on_interrupt, max_attempts=attempts)
     pids = pids_of(process, job_id)
-    assert len(pids) == 4
+    assert len(pids) == 5
     assert process.stop() == 0
     assert gone(pids)
     (job,) = rows(home, "SELECT state, attempts, error_code FROM jobs")
@@ -110,7 +110,7 @@ def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
         os.kill(supervisor, signal.SIGKILL)
     process.start()
     assert (gone(pids), marked(run_id)) == (True, [])
-    assert len(pids_of(process, job_id)) == 4, "and it runs again"
+    assert len(pids_of(process, job_id)) == 5, "and it runs again"
     statuses = rows(home, "SELECT status, json_extract(error, '$.code') FROM job_runs ORDER BY rowid")
     assert statuses == [("INTERRUPTED", "E_ENGINE_CRASH"), ("RUNNING", None)]
     process.call("job.cancel", job_id=job_id, wait_ms=5000)

@@ -148,7 +148,7 @@ async def test_when_the_supervisor_is_killed_its_runs_end_and_the_next_job_gets_
     (pid,) = supervisors(house)
     program = (
         f"if os.path.exists({str(tmp_path / 'second')!r}): sys.exit()\n"
-        f"print([os.getpid(), child(), child(os.setsid, twice, deaf)]); {WAIT}"
+        f"print([os.getpid(), child(), child(os.setsid, twice, deaf), hidden()]); {WAIT}"
     )
     job_id = await start(house, family(program), on_interrupt=on_interrupt)
     pids = await said(house, job_id)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -182,3 +183,44 @@ def test_everybody_is_all_others_of_our_uid() -> None:
     assert os.getppid() in found
     assert os.getpid() not in found
     assert all(os.stat(f"/proc/{pid}").st_uid == os.getuid() for pid in found if is_there(pid))
+
+
+@pytest.fixture
+def tags() -> Iterator[marks.Tags]:
+    made = marks.Tags()
+    if not made.supported:
+        pytest.skip("NOT TESTED: this system has no limit to put a tag in")
+    yield made
+    made.tag_next_spawn(0)
+
+
+@pytest.mark.parametrize("started_at", [None, 0])
+def test_an_orphan_without_environment_and_parents_is_ended_by_its_tag(
+    tags: marks.Tags, made: list[int], started_at: int | None
+) -> None:
+    run_id = str(uuid4())  # no other test, in a process beside this one, may mean this one by its tag
+    tags.tag_next_spawn(marks.tag_for(run_id))
+    process, (hidden,) = start(parent(f"print([hidden()]); {WAIT}"), {})
+    made += [process.pid, hidden]
+    end(process.pid)
+    process.wait()
+    tags.tag_next_spawn(0)
+    assert end_orphans([Identity(run_id, None, started_at, None)]) == set()
+    until(lambda: not is_there(hidden))
+
+
+def test_a_tagged_process_of_another_run_or_of_a_living_supervisor_is_left_alone(
+    tags: marks.Tags, made: list[int]
+) -> None:
+    tags.tag_next_spawn(marks.tag_for(run_id := str(uuid4())))
+    supervisor, (child,) = start(
+        parent(f"pid = os.fork() or bare()\nprint([pid]); {WAIT}"), {"SEMANTICA_SUPERVISOR": "/its.lock"}
+    )
+    marked, _ = start(ALONE, {"SEMANTICA_RUN_ID": "another's"})
+    earlier, _ = start(ALONE, {})
+    made += [supervisor.pid, child, marked.pid, earlier.pid]
+    tags.tag_next_spawn(0)
+    until(lambda: not any(marks.environment_of(child)))
+    later = looked_at(earlier.pid).started_at + 10
+    assert end_orphans([Identity(run_id, None, later, None)]) == set()
+    assert all(is_there(pid) for pid in (supervisor.pid, child, marked.pid, earlier.pid))
