@@ -2,12 +2,13 @@
 
 import os
 import time
-from contextlib import suppress
 
-from semantica_daemon.supervisor.messages import Decoder, Exited, Report, Request, Spawned, encode
+from semantica_daemon.supervisor.messages import Decoder, Report, Request, encode
+from semantica_daemon.supervisor.run import Run
 
 READ_BYTES = 65_536  # a larger buffer would cost a memory mapping for every read
 SPAWNED_DELAY_S = 0.004
+BUSY_DELAY_S = 0.02
 
 
 class Channel:
@@ -18,7 +19,7 @@ class Channel:
         self.handle = handle
         self._decoder = Decoder()
         self._reports: list[Report] = []
-        self._delayed: dict[str, tuple[float, Spawned]] = {}  # in the order in which they are due
+        self._delayed: dict[str, tuple[float, Run]] = {}  # in the order in which their Spawned is due
 
     def receive(self) -> list[Request] | None:
         """None when the daemon is gone, for whatever reason."""
@@ -28,16 +29,17 @@ class Channel:
             received = b""
         return self._decoder.feed(received) if received else None
 
-    def send_spawned(self, report: Spawned) -> None:
-        self._delayed[report.run_id] = (time.monotonic() + SPAWNED_DELAY_S, report)
+    def delay_spawned(self, run: Run) -> None:
+        self._delayed[run.run_id] = (time.monotonic() + SPAWNED_DELAY_S, run)
+
+    def send_exited(self, run: Run) -> None:
+        is_delayed = self._delayed.pop(run.run_id, None) is not None
+        self._reports.append(run.exited(with_process=is_delayed))
 
     def send(self, report: Report) -> None:
-        """After the run's own Spawned if that is still delayed; an Exited takes its place."""
-        delayed = self._delayed.pop(report.run_id, None)
-        if delayed is not None and isinstance(report, Exited):
-            report = report._replace(pid=delayed[1].pid, started_at=delayed[1].started_at)
-        elif delayed is not None:
-            self._reports.append(delayed[1])
+        """After the Spawned of the same run."""
+        if report.run_id in self._delayed:
+            self._reports.append(self._delayed.pop(report.run_id)[1].spawned())
         self._reports.append(report)
 
     def timeout_ms(self) -> int | None:
@@ -46,17 +48,24 @@ class Channel:
             return max(0, int((due - time.monotonic()) * 1000) + 1)
         return None
 
-    def flush(self) -> None:
-        """Sends what is due. If the daemon is gone, `receive` notices."""
+    def flush(self, is_idle: bool = True) -> None:
+        """Sends what is due. A supervisor that is not idle may be about to learn of an exit, so a Spawned is delayed a
+        little longer then. If the daemon is gone, `receive` notices."""
         if self._delayed:
-            self._send_overdue(time.monotonic())
+            self._send_overdue(time.monotonic() - (0 if is_idle else BUSY_DELAY_S))
         if not self._reports:
             return
         left, self._reports = encode(self._reports), []
-        with suppress(OSError):
+        try:
             while left:
                 left = left[os.write(self.handle, left) :]
+        except OSError:
+            return
 
     def _send_overdue(self, now: float) -> None:
-        for run_id in [run_id for run_id, (due, _) in self._delayed.items() if due <= now]:
-            self._reports.append(self._delayed.pop(run_id)[1])
+        while self._delayed:
+            run_id, (due, run) = next(iter(self._delayed.items()))
+            if due > now:
+                return
+            del self._delayed[run_id]
+            self._reports.append(run.spawned())

@@ -1,6 +1,7 @@
 """Prepares the supervisor's process (subreaper, signals, limits) and runs its loop. `engine/supervisors` starts it."""
 
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -25,6 +26,7 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    gc.freeze()
     Supervisor(Channel(CHANNEL), _child_signals(), open_files).work()
 
 

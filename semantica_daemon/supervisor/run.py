@@ -20,8 +20,8 @@ class Run:
     """The supervisor keeps the writing ends of both pipes open until the run is over. So a pipe is readable only if
     there is output: a process that closes its streams or exits wakes nothing up."""
 
-    def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
-        """Raises SpawnError, and then leaves nothing open."""
+    def __init__(self, request: SpawnRequest, tag: int, open_files: int | None) -> None:
+        """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
         self.request = request
         self.run_id = request.run_id
         self.tag = tag
@@ -38,9 +38,8 @@ class Run:
                 self._handles += os.pipe()
                 os.set_blocking(self._handles[-2], False)  # the job may open the pipe too and read it empty
             out, out_end, err, err_end = self._handles
-            earliest = ms_since_boot()
+            self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
             self.pid = spawn(request, (stdin, out_end, err_end), open_files)
-            self.started_at = start_time(self.pid, earliest)
         except (OSError, ValueError) as error:
             self.close_pipes()
             raise explain(request, error) from error
@@ -52,18 +51,15 @@ class Run:
                 os.close(stdin)
         self.pipes = {out: STDOUT, err: STDERR}
 
-    @property
-    def highest_handle(self) -> int:
-        return self._handles[-1]
-
     def spawned(self) -> Spawned:
-        return Spawned(self.run_id, self.pid, self.started_at)
+        return Spawned(self.run_id, self.pid, start_time(self.pid, self.started_at))
 
-    def exited(self) -> Exited:
+    def exited(self, with_process: bool) -> Exited:
+        """`with_process`: no Spawned was sent. The exact start time does not matter for a process that is gone."""
         status = self.status or 0
         by_signal = os.WIFSIGNALED(status)
         return Exited(
-            self.run_id, None, None,
+            self.run_id, self.pid if with_process else None, self.started_at if with_process else None,
             None if by_signal else os.WEXITSTATUS(status), os.WTERMSIG(status) if by_signal else None,
             self.log.dropped, self.log.error, os.access(self.request.result, os.F_OK, follow_symlinks=False),
         )  # fmt: skip

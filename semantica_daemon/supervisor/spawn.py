@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from semantica_daemon.supervisor.messages import SpawnRequest
 
@@ -14,6 +13,7 @@ from semantica_daemon.supervisor.messages import SpawnRequest
 RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
 DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and a child would inherit that
 SPARE_DESCRIPTORS = 16  # that a spawn may need itself
+DUP2 = os.POSIX_SPAWN_DUP2
 OWN_CWD = "/"
 OWN_UMASK = 0o022
 
@@ -29,32 +29,37 @@ class SpawnError(Exception):
         self.retryable = retryable
 
 
-def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int) -> int:
-    """The pid. `streams` become its stdin, stdout and stderr, `open_files` its soft limit of open descriptors."""
-    actions = [(os.POSIX_SPAWN_DUP2, handle, number) for number, handle in enumerate(streams)]
-    with _surroundings(request, open_files, max(streams)):
-        return _spawn_first(request, actions)
-
-
-@contextmanager
-def _surroundings(request: SpawnRequest, open_files: int, highest: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    fewer_files = highest + SPARE_DESCRIPTORS < open_files < soft
+def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int | None) -> int:
+    """The pid. `streams` become its stdin, stdout and stderr; `open_files` is its soft limit of open descriptors, None
+    if it gets that of the supervisor."""
+    stdin, stdout, stderr = streams
+    actions = [(DUP2, stdin, 0), (DUP2, stdout, 1), (DUP2, stderr, 2)]
     try:
         if request.umask != OWN_UMASK:
             os.umask(request.umask)
         if request.cwd != OWN_CWD:
             _enter(request.cwd)
-        if fewer_files:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
-        yield
+        if open_files is None:
+            return _spawn_first(request, actions)
+        return _spawn_with_limit(request, actions, open_files)
     finally:
-        if fewer_files:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if request.cwd != OWN_CWD:
             os.chdir(OWN_CWD)
         if request.umask != OWN_UMASK:
             os.umask(OWN_UMASK)
+
+
+def _spawn_with_limit(request: SpawnRequest, actions: list[tuple[int, int, int]], open_files: int) -> int:
+    """A limit below the numbers of the supervisor's own descriptors would make the spawn itself fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(handle for _, handle, _ in actions)
+    if not highest + SPARE_DESCRIPTORS < open_files < soft:
+        return _spawn_first(request, actions)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
+    try:
+        return _spawn_first(request, actions)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _enter(cwd: str) -> None:

@@ -32,6 +32,7 @@ REMOVE_AT_EXIT_S = 1
 MAX_UNUSED = 10_000  # workspaces to remove later; beyond that one is removed at each end of a run
 MAX_NAMED = 10
 SPARE_DESCRIPTORS = 64
+DESCRIPTORS_PER_RUN = 7  # two pipes, two files of the log, stdin
 
 
 class Supervisor:
@@ -45,6 +46,8 @@ class Supervisor:
         self._runs = self._trees.runs
         self._pipes: dict[int, Run | None] = {}  # None: of processes that outlive their run
         self._unused = UnusedWorkspaces()
+        self._most_runs = (open_files - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_RUN
+        self._limit_is_raised = False
         self._poll = select.poll()
         self._daemon_is_there = True
 
@@ -82,7 +85,7 @@ class Supervisor:
                 self._handle_requests()
             elif handle == self._child_signals:
                 self._handle_exits()
-        self._channel.flush()
+        self._channel.flush(is_idle=not ready)
         if not ready and not self._runs:
             self._remove_empty_workspaces()
 
@@ -108,7 +111,7 @@ class Supervisor:
         try:
             make_workspace(request)
             self._tags.tag_next_spawn(tag)
-            run = Run(request, tag, self._open_files)
+            run = Run(request, tag, self._open_files if self._limit_is_raised else None)
         except SpawnError as error:
             self._spawn_failed(request, error)
             return
@@ -116,9 +119,9 @@ class Supervisor:
         for pipe in run.pipes:
             self._pipes[pipe] = run
             self._poll.register(pipe, select.POLLIN)
-        if run.highest_handle > self._open_files - SPARE_DESCRIPTORS:
-            _raise_descriptor_limit()
-        self._channel.send_spawned(run.spawned())
+        if len(self._runs) > self._most_runs:
+            self._raise_descriptor_limit()
+        self._channel.delay_spawned(run)
 
     def _spawn_failed(self, request: SpawnRequest, error: SpawnError) -> None:
         """The daemon asks again for what is retryable, and then the workspace is there."""
@@ -157,8 +160,7 @@ class Supervisor:
             run.watch = None
 
     def _handle_exits(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._child_signals, 512)
+        os.read(self._child_signals, 512)
         self._trees.reap()
         for run in list(self._trees.ended.values()):
             self._finish(run)
@@ -196,7 +198,7 @@ class Supervisor:
             if run.log.size == 0:
                 self._add_unused(run.request)
         run.log.close()
-        self._channel.send(run.exited())
+        self._channel.send_exited(run)
 
     def _add_unused(self, request: SpawnRequest) -> None:
         self._unused.add(request)
@@ -208,9 +210,8 @@ class Supervisor:
         while self._unused and not self._poll.poll(0):
             self._unused.remove_one()
 
-
-def _raise_descriptor_limit() -> None:
-    """Many runs at once need more descriptors than a job gets; `spawn` lowers the limit for each process then."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    def _raise_descriptor_limit(self) -> None:
+        """Many runs at once need more descriptors than a job gets; `spawn` lowers the limit for each process then."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._limit_is_raised = True
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else soft, hard))

@@ -38,12 +38,16 @@ class ProcessTrees:
     def reap(self) -> None:
         """Reaps every child that has ended. Nothing else in this process waits for a child, so waiting for all of them
         takes none away."""
-        with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                run = self._mains.pop(found[0], None)
-                if run is not None:
-                    run.status = found[1]
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            while pid:
+                if pid in self._mains:
+                    run = self._mains.pop(pid)
+                    run.status = status
                     self.ended[run.run_id] = run
+                pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
 
     def leftovers_of(self, run: Run) -> list[Process]:
         """The processes of the run that have lost their parents, with all their descendants. Ends processes of runs

@@ -16,9 +16,8 @@ from semantica_daemon.supervisor.spawn import SpawnError
 def make_workspace(request: SpawnRequest) -> None:
     """Both folders can be entered by this user only. A job that has run before has them already."""
     try:
-        for folder in (request.workspace, request.output):
-            with suppress(FileExistsError):
-                _make(folder)
+        _make(request.workspace)
+        _make(request.output)
     except OSError as error:
         message = f"its folder {request.workspace} cannot be made: {error.strerror}"
         raise SpawnError(message, "workspace", error.errno or 0, retryable=True) from error
@@ -52,6 +51,8 @@ def remove_if_empty(workspace: str, output: str) -> None:
 def _make(folder: str) -> None:
     try:
         os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return
     except FileNotFoundError:
         os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
         os.mkdir(folder, 0o700)

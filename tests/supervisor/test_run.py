@@ -55,7 +55,7 @@ def to_the_end(run: Run) -> dict[str, int]:
     run.close_pipes()
     run.status = os.waitpid(run.pid, 0)[1]
     run.log.close()
-    report = run.exited()
+    report = run.exited(with_process=False)
     return {"code": report.code} if report.signal is None else {"signal": report.signal}  # type: ignore[dict-item]
 
 
