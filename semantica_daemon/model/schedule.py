@@ -44,23 +44,27 @@ class Timing(Struct, frozen=True):
     fired_from: int | None
     fired_to: int | None
 
-    @property
-    def fired(self) -> FiredRange | None:
-        return None if self.fired_from is None or self.fired_to is None else FiredRange(self.fired_from, self.fired_to)
-
-    def fired_by_this_clock(self, now: int) -> FiredRange | None:
+    def fired(self, now: int) -> FiredRange | None:
         """None for a watermark that lies three hours or more ahead: the clock that made it was wrong."""
-        return self.fired if self.fired_to is not None and self.fired_to < now + CLOCK_CORRECTION_MS else None
+        if self.fired_from is None or self.fired_to is None or self.fired_to >= now + CLOCK_CORRECTION_MS:
+            return None
+        return FiredRange(self.fired_from, self.fired_to)
+
+
+class SkippedTimes(Struct, frozen=True):
+    """`count` is at most MAX_COUNTED; `more` is true when there were more."""
+
+    count: int
+    more: bool
+    first_at: int
+    last_at: int
 
 
 class Firing(Struct, frozen=True):
-    """`fire` ascends. `skipped` counts at most MAX_COUNTED times; `skipped_more` is true when there were more."""
+    """The times to fire now, ascending, those to skip, and the schedule afterwards."""
 
     fire: tuple[int, ...]
-    skipped: int
-    skipped_more: bool
-    first_skipped: int | None
-    last_skipped: int | None
+    skipped: SkippedTimes | None
     next_trigger_at: int | None
     fired: FiredRange | None
 
@@ -71,24 +75,16 @@ def due(timing: Timing, trigger_at: int, now: int) -> Firing:
     newest_first = list(islice(_missed(timing, trigger_at, now), most + MAX_COUNTED + 1))
     if timing.misfire == "skip" and newest_first and now - newest_first[0] > ON_TIME_MS:
         most = 0
-    fire, skipped = newest_first[:most][::-1], newest_first[most:]
+    fire, skipped = newest_first[:most][::-1], newest_first[most:][::-1]
     fire, left = fire[:MAX_FIRED_AT_ONCE], fire[MAX_FIRED_AT_ONCE:]
-    fired = _extend(timing.fired_by_this_clock(now), fire, bool(skipped), now)
-    skipped_more = len(skipped) > MAX_COUNTED
-    return Firing(
-        fire=tuple(fire),
-        skipped=min(len(skipped), MAX_COUNTED),
-        skipped_more=skipped_more,
-        first_skipped=trigger_at if skipped_more else min(skipped, default=None),
-        last_skipped=max(skipped, default=None),
-        next_trigger_at=left[0] if left else _next_time(timing, fired, now),
-        fired=fired,
-    )
+    fired = _extend(timing.fired(now), fire, bool(skipped), now)
+    next_at = left[0] if left else _next_time(timing, fired, now)
+    return Firing(tuple(fire), _sum_up(skipped, trigger_at) if skipped else None, next_at, fired)
 
 
 def next_time(timing: Timing, now: int) -> int | None:
     """By the clock as it is now, without the times that were fired before the clock was set back."""
-    return _next_time(timing, timing.fired_by_this_clock(now), now)
+    return _next_time(timing, timing.fired(now), now)
 
 
 def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:
@@ -106,13 +102,19 @@ def _missed(timing: Timing, trigger_at: int, now: int) -> Iterator[int]:
     have changed and it is no longer a time of the expression.
     """
     expression, zone, until = timing.cron_expression, timing.timezone, now
-    fired = timing.fired_by_this_clock(now)
+    fired = timing.fired(now)
     if fired is not None and fired.first <= now and trigger_at <= fired.last:
         yield from takewhile(lambda at: at > fired.last, cron.occurrences_back(expression, zone, now))
         until = fired.first - 1
     if trigger_at <= until:
         yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, until))
         yield trigger_at
+
+
+def _sum_up(skipped: list[int], trigger_at: int) -> SkippedTimes:
+    """Of more than MAX_COUNTED times only the newest are known, and that `trigger_at` is the first."""
+    more = len(skipped) > MAX_COUNTED
+    return SkippedTimes(min(len(skipped), MAX_COUNTED), more, trigger_at if more else skipped[0], skipped[-1])
 
 
 def _extend(fired: FiredRange | None, fire: list[int], gap: bool, now: int) -> FiredRange | None:

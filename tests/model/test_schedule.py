@@ -18,6 +18,7 @@ from semantica_daemon.model.schedule import (
     ON_TIME_MS,
     FiredRange,
     Firing,
+    SkippedTimes,
     Timing,
     due,
     next_time,
@@ -56,7 +57,7 @@ class Account:
     def __init__(self, timing: Timing, now: int) -> None:
         self.timing = timing
         self.fired: list[int] = []
-        self.skipped: list[tuple[int, bool, int | None, int | None]] = []
+        self.skipped: list[SkippedTimes] = []
         self.next = next_time(timing, now)
 
     def look(self, now: int) -> None:
@@ -66,7 +67,7 @@ class Account:
             assert len(found.fire) <= MAX_FIRED_AT_ONCE
             self.fired += found.fire
             if found.skipped:
-                self.skipped.append((found.skipped, found.skipped_more, found.first_skipped, found.last_skipped))
+                self.skipped.append(found.skipped)
             self.timing, self.next = advance(self.timing, found), found.next_trigger_at
 
     def clock_was_set(self, now: int) -> None:
@@ -109,7 +110,7 @@ def test_eight_hours_of_suspend(expression: str, misfire: str, minutes: int) -> 
     found = Account(a_schedule(expression, misfire), ASLEEP)
     found.look(AWAKE + minutes * MINUTE)
     assert found.fired == fire
-    assert found.skipped == ([(len(skipped), False, skipped[0], skipped[-1])] if skipped else [])
+    assert found.skipped == ([SkippedTimes(len(skipped), False, skipped[0], skipped[-1])] if skipped else [])
     assert found.next == cron.next_after(expression, "UTC", AWAKE + minutes * MINUTE)
 
 
@@ -117,9 +118,9 @@ def test_eight_hours_of_suspend(expression: str, misfire: str, minutes: int) -> 
 @pytest.mark.parametrize("late_ms", [0, 1, ON_TIME_MS, ON_TIME_MS + 1])
 def test_on_time_every_policy_fires_and_half_a_minute_later_skip_does_not(misfire: str, late_ms: int) -> None:
     found = due(a_schedule(EVERY_HOUR, misfire), NOW, NOW + late_ms)
-    expected = Firing((NOW,), 0, False, None, None, NOW + HOUR, FiredRange(NOW, NOW))
+    expected = Firing((NOW,), None, NOW + HOUR, FiredRange(NOW, NOW))
     if misfire == "skip" and late_ms > ON_TIME_MS:
-        expected = Firing((), 1, False, NOW, NOW, NOW + HOUR, None)
+        expected = Firing((), SkippedTimes(1, False, NOW, NOW), NOW + HOUR, None)
     assert found == expected
 
 
@@ -127,11 +128,12 @@ def test_on_time_every_policy_fires_and_half_a_minute_later_skip_does_not(misfir
 def test_a_promised_instant_counts_though_the_zone_no_longer_has_it(misfire: str) -> None:
     promised = NOW + 7 * MINUTE
     found = due(a_schedule(EVERY_HOUR, misfire), promised, promised + SECOND)
-    assert (found.fire, found.skipped, found.next_trigger_at) == ((promised,), 0, NOW + HOUR)
+    assert (found.fire, found.skipped, found.next_trigger_at) == ((promised,), None, NOW + HOUR)
     later = due(a_schedule(EVERY_HOUR, misfire), promised, NOW + HOUR)
-    assert (later.first_skipped or later.fire[0]) == promised
+    if misfire != "run_all":
+        assert later.skipped == SkippedTimes(1, False, promised, promised)
     assert later.fire[-1] == NOW + HOUR
-    assert len(later.fire) + later.skipped == 2
+    assert misfire != "run_all" or later.fire == (promised, NOW + HOUR)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
@@ -145,9 +147,9 @@ def test_ten_years_away_are_counted_back_not_walked(expression: str, misfire: st
     assert process_time() - began < 2, "some 60 ms; all ten years would be a minute at least"
     fires = {"run_once": 1, "skip": expression != EVERY_DAY, "run_all": MAX_FIRED}[misfire]
     assert len(found.fire) == min(fires, MAX_FIRED_AT_ONCE)
-    assert (found.skipped, found.skipped_more, found.first_skipped) == (MAX_COUNTED, True, trigger_at)
     newest_first = list(islice(cron.occurrences_back(expression, zone, AWAKE), fires + 1))
-    assert (found.last_skipped, found.fire) == (newest_first[-1], tuple(newest_first[:-1][::-1][:MAX_FIRED_AT_ONCE]))
+    assert found.fire == tuple(newest_first[:-1][::-1][:MAX_FIRED_AT_ONCE])
+    assert found.skipped == SkippedTimes(MAX_COUNTED, True, trigger_at, newest_first[-1])
 
 
 @pytest.mark.parametrize(("misfire", "fires"), [("run_once", 1), ("run_all", MAX_FIRED)])
@@ -158,8 +160,8 @@ def test_the_limits_are_exact(misfire: str, fires: int, beyond: int) -> None:
     first = now - (fires - 1) * MINUTE
     assert found.fire == tuple(every(MINUTE, first, now)[:MAX_FIRED_AT_ONCE])
     assert found.next_trigger_at == (now + MINUTE if fires == 1 else first + MAX_FIRED_AT_ONCE * MINUTE)
-    assert (found.skipped, found.skipped_more) == (min(beyond, MAX_COUNTED), beyond > MAX_COUNTED)
-    assert (found.first_skipped, found.last_skipped) == ((NOW, first - MINUTE) if beyond else (None, None))
+    skipped = SkippedTimes(min(beyond, MAX_COUNTED), beyond > MAX_COUNTED, NOW, first - MINUTE)
+    assert found.skipped == (skipped if beyond else None)
 
 
 @pytest.mark.parametrize("misfire", POLICIES)
@@ -193,11 +195,11 @@ def test_every_time_is_fired_or_counted_as_skipped_once(
     occurred = list(takewhile(lambda found: found <= now, cron.occurrences(expression, zone, start)))
     assert sorted(set(account.fired)) == account.fired
     assert set(account.fired) <= set(occurred)
-    counted = sum(skipped for skipped, _, _, _ in account.skipped)
-    assert any(more for _, more, _, _ in account.skipped) or len(account.fired) + counted == len(occurred)
-    for _, _, first, last in account.skipped:
-        assert not {first, last} & set(account.fired)
-        assert {first, last} <= set(occurred)
+    counted = sum(skipped.count for skipped in account.skipped)
+    assert any(skipped.more for skipped in account.skipped) or len(account.fired) + counted == len(occurred)
+    for skipped in account.skipped:
+        assert not {skipped.first_at, skipped.last_at} & set(account.fired)
+        assert {skipped.first_at, skipped.last_at} <= set(occurred)
 
 
 # A clock that is set. Every ten minutes, fired up to NOW; five minutes later the clock is set by so much.
@@ -226,7 +228,7 @@ def test_set_forward_what_was_passed_over_is_missed_as_after_a_suspend(misfire: 
     found.clock_was_set(NOW + 5 * MINUTE + step)
     missed = every(10 * MINUTE, NOW + 10 * MINUTE, NOW + 5 * MINUTE + step)
     fire = {"run_once": missed[-1:], "skip": [], "run_all": missed}[misfire]
-    assert (found.fired, sum(skip[0] for skip in found.skipped)) == (fire, len(missed) - len(fire))
+    assert (found.fired, sum(skip.count for skip in found.skipped)) == (fire, len(missed) - len(fire))
 
 
 @pytest.mark.parametrize("ahead", [HOUR, 3 * HOUR - MINUTE, 23 * HOUR, TEN_YEARS])
@@ -261,7 +263,7 @@ def test_set_back_and_asleep_until_after_the_watermark_only_times_that_were_not_
         found.look(NOW + now * MINUTE)
         missed = [NOW + minute * MINUTE for minute in minutes]
         fire = {"run_once": missed[-1:], "skip": [], "run_all": missed}[misfire]
-        assert (found.fired, sum(skip[0] for skip in found.skipped)) == (fire, len(missed) - len(fire))
+        assert (found.fired, sum(skip.count for skip in found.skipped)) == (fire, len(missed) - len(fire))
         assert found.next == NOW + (30 if now == 29 else 25) * MINUTE
 
 

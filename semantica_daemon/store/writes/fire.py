@@ -57,6 +57,7 @@ UPDATE schedules
 SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fired_to
 WHERE schedule_id = :schedule_id
 """
+RESCHEDULE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
 TRIGGERED = """
 UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
@@ -100,7 +101,7 @@ def reschedule(tx: Tx) -> None:
             _stop(tx, schedule, refused)
             continue
         if next_at != schedule.next_trigger_at:
-            _advance(tx, schedule, next_at, schedule.fired)
+            tx.execute(RESCHEDULE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
 
 
 def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
@@ -112,7 +113,7 @@ def _fire(tx: Tx, schedule: Schedule) -> None:
     firing = rule.due(schedule, schedule.next_trigger_at or tx.now, tx.now)
     _advance(tx, schedule, firing.next_trigger_at, firing.fired)
     if firing.skipped:
-        _emit_missed(tx, schedule, firing)
+        _emit_missed(tx, schedule, firing.skipped)
     for at in firing.fire:
         try:
             _make_job(tx, schedule, at)
@@ -169,13 +170,10 @@ def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
             outdate(tx, [job_id], by)
 
 
-def _emit_missed(tx: Tx, schedule: Schedule, firing: rule.Firing) -> None:
+def _emit_missed(tx: Tx, schedule: Schedule, skipped: rule.SkippedTimes) -> None:
     """One event for all skipped times."""
-    count = f"more than {firing.skipped}" if firing.skipped_more else str(firing.skipped)
-    facts = {
-        "reason": "misfire", "misfire": schedule.misfire, "count": firing.skipped, "more": firing.skipped_more,
-        "first_at": firing.first_skipped, "last_at": firing.last_skipped,
-    }  # fmt: skip
+    count = f"more than {skipped.count}" if skipped.more else str(skipped.count)
+    facts = {"reason": "misfire", "misfire": schedule.misfire, **msgspec.structs.asdict(skipped)}
     _emit(tx, schedule, "skipped", f"{count} missed", facts, "warn")
 
 
