@@ -242,6 +242,18 @@ def test_a_clock_that_was_ahead_for_a_moment_silences_no_schedule(store: Store) 
     assert next_trigger(store) == 10 * MINUTE
 
 
+def test_a_clock_that_was_hours_behind_for_a_moment_keeps_the_watermark(store: Store) -> None:
+    template(store)
+    schedule(store, cron="0 * * * *", misfire="run_all", overlap="supersede")
+    tick(store, 8 * HOUR)
+    before = len(made(store))
+    read(store, -5 * HOUR)
+    assert next_trigger(store) <= HOUR, "by the new clock"
+    read(store, 5 * HOUR, known=5000 - 5 * HOUR)
+    tick(store)
+    assert (before, len(made(store))) == (8, 8)
+
+
 def test_set_back_before_it_ever_fired_a_schedule_follows_the_new_clock(store: Store) -> None:
     template(store)
     schedule(store, cron="*/10 * * * *")

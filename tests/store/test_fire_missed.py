@@ -56,6 +56,18 @@ def test_missed_times_are_fired_by_misfire_and_overlap(store: Store, case: tuple
     ]
 
 
+def test_one_time_that_is_skipped_has_an_event_too(store: Store) -> None:
+    schedule(store, misfire="skip")
+    tick(store, MINUTE + ON_TIME_MS + 1)
+    (skipped,) = said(store, "schedule.skipped")
+    assert (skipped["count"], skipped["more"], skipped["first_at"], skipped["last_at"]) == (
+        1,
+        False,
+        *[NOW + MINUTE] * 2,
+    )
+    assert made(store) == []
+
+
 def test_many_missed_times_are_fired_in_parts_each_once(forged: Store) -> None:
     """Another daemon takes over between any two parts."""
     schedule(forged, misfire="run_all")
