@@ -31,9 +31,6 @@ class FiredRange(Struct, frozen=True):
     first: int
     last: int
 
-    def covers(self, at: int) -> bool:
-        return self.first <= at <= self.last
-
 
 class Timing(Struct, frozen=True):
     """The fields of a schedule that decide when it fires."""
@@ -78,13 +75,16 @@ def due(timing: Timing, trigger_at: int, now: int) -> Firing:
     fire, skipped = newest_first[:most][::-1], newest_first[most:][::-1]
     fire, left = fire[:MAX_FIRED_AT_ONCE], fire[MAX_FIRED_AT_ONCE:]
     fired = _extend(timing.fired(now), fire, bool(skipped), now)
-    next_at = left[0] if left else _next_time(timing, fired, now)
+    next_at = left[0] if left else next_time(timing, now)
     return Firing(tuple(fire), _sum_up(skipped, trigger_at) if skipped else None, next_at, fired)
 
 
 def next_time(timing: Timing, now: int) -> int | None:
     """By the clock as it is now, without the times that were fired before the clock was set back."""
-    return _next_time(timing, timing.fired(now), now)
+    at, fired = cron.next_after(timing.cron_expression, timing.timezone, now), timing.fired(now)
+    if at is not None and fired is not None and fired.first <= at <= fired.last:
+        return cron.next_after(timing.cron_expression, timing.timezone, fired.last)
+    return at
 
 
 def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:
@@ -124,10 +124,3 @@ def _extend(fired: FiredRange | None, fire: list[int], gap: bool, now: int) -> F
     if not fire:
         return None
     return FiredRange(fire[0] if fired is None or gap else fired.first, fire[-1])
-
-
-def _next_time(timing: Timing, fired: FiredRange | None, now: int) -> int | None:
-    at = cron.next_after(timing.cron_expression, timing.timezone, now)
-    if at is not None and fired is not None and fired.covers(at):
-        return cron.next_after(timing.cron_expression, timing.timezone, fired.last)
-    return at
