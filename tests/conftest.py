@@ -11,6 +11,7 @@ from tests import homes
 from tests.harness import Harness, ManualClock, daemon
 
 TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 LONGEST_FILES = [
     "crash/test_kill_loop.py",
     "stateful/test_daemon_machine.py",
@@ -38,7 +39,7 @@ def keep_bytecode(config: pytest.Config) -> None:
     """Hundreds of processes are started, and each would compile all it imports where no bytecode may be written."""
     if not hasattr(config, "workerinput"):
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode")) if config.cache else ""
+        os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache" / "bytecode")
 
 
 def handle_ignored_signals() -> None:

@@ -1,8 +1,7 @@
 """Which variables go on to a job, and which of them are secrets: by name, as a table."""
 
-import pytest
-
 from semantica_daemon.environment import allowed, is_ours, is_secret
+from tests.cases import each_case
 
 GO_ON = [
     "PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TZ", "VIRTUAL_ENV", "CONDA_PREFIX", "SSH_AUTH_SOCK",
@@ -17,28 +16,28 @@ SECRETS = ["GITHUB_TOKEN", "token", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "MyPa
 NO_SECRETS = ["PATH", "HOME", "USER", "SSH_AUTH_SOCK", "EDITOR", "PASS", ""]
 
 
-@pytest.mark.parametrize("name", GO_ON)
+@each_case("name", GO_ON)
 def test_what_a_program_needs_to_feel_at_home_goes_on(name: str) -> None:
     assert allowed({name: "x"}) == {name: "x"}
 
 
-@pytest.mark.parametrize("name", STAY)
+@each_case("name", STAY)
 def test_anything_else_stays(name: str) -> None:
     assert allowed({name: "x"}) == {}
 
 
-@pytest.mark.parametrize("name", OURS)
+@each_case("name", OURS)
 def test_what_is_ours_or_a_service_s_is_never_taken_from_outside(name: str) -> None:
     assert is_ours(name)
     assert allowed({name: "x"}) == {}
 
 
-@pytest.mark.parametrize("name", GO_ON)
+@each_case("name", GO_ON)
 def test_what_goes_on_is_neither_ours_nor_a_secret(name: str) -> None:
     assert not is_ours(name)
     assert not is_secret(name)
 
 
-@pytest.mark.parametrize(("names", "expected"), [(SECRETS, True), (NO_SECRETS, False)])
+@each_case(("names", "expected"), [(SECRETS, True), (NO_SECRETS, False)])
 def test_a_secret_is_known_by_its_name(names: list[str], expected: bool) -> None:
     assert [is_secret(name) for name in names] == [expected] * len(names)

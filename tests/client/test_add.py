@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -52,7 +53,7 @@ def test_every_option_reaches_its_field(line: Line, daemon: Process) -> None:
     assert {name: job[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(("given", "priority"), [("low", -10), ("normal", 0), ("high", 10), ("-3", -3), ("100", 100)])
+@each_case(("given", "priority"), [("low", -10), ("normal", 0), ("high", 10), ("-3", -3), ("100", 100)])
 def test_priorities_have_names_and_numbers(line: Line, daemon: Process, given: str, priority: int) -> None:
     assert _job(line, daemon, f"-p{given}", "--", "true")["priority"] == priority
 
@@ -108,7 +109,7 @@ def test_the_same_key_gives_the_same_job(line: Line) -> None:
     assert other.code == 65
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "code", "said"),
     [
         ((), 64, "nothing to run"),

@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon import PROTOCOL, VERSION, places
+from tests.cases import each_case
 from tests.client.callers import no_daemon_left
 from tests.client.line import Line
 from tests.harness import Process
+
+
+@pytest.fixture
+def home(empty_home: Path) -> Path:
+    """Without a database: most of these commands must not create one."""
+    return empty_home
 
 
 def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
@@ -23,7 +30,7 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
     assert line("--no-autostart", "rpc", "admin.health").json["status"] == "ready"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "code", "said"),
     [
         (("job.lst",), 64, "did you mean job.list?"),

@@ -3,8 +3,7 @@
 import os
 import subprocess
 
-import pytest
-
+from tests.cases import each_case
 from tests.client.line import Line
 
 
@@ -12,7 +11,7 @@ def _is_there(pid: str) -> bool:
     return os.path.exists(f"/proc/{pid}")
 
 
-@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 9", 9), ("kill -INT $$", 130)])
+@each_case(("script", "code"), [("exit 0", 0), ("exit 9", 9), ("kill -INT $$", 130)])
 def test_wait_returns_the_jobs_own_code(line: Line, script: str, code: int) -> None:
     line("add", "--", "sh", "-c", script)
     told = line("wait", "@last")
@@ -68,7 +67,7 @@ def test_cancel_need_not_wait(line: Line) -> None:
     assert begun.told().code == 1
 
 
-@pytest.mark.parametrize("option", ["--tag", "--group", "--subject", "--queue"])
+@each_case("option", ["--tag", "--group", "--subject", "--queue"])
 def test_a_selection_is_cancelled_and_printed(line: Line, option: str) -> None:
     made = {
         line("add", "--after", "1h", option, "mine", "--type", kind, "--", "true").out.strip() for kind in ("a", "b")

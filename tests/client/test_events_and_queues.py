@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -22,7 +21,7 @@ def test_events_as_json_are_a_document_a_line(line: Line, daemon: Process) -> No
     assert events == daemon.call("event.list", since=events[0]["sequence"] - 1, limit=1000)["events"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "kinds"),
     [
         (("-t", "told"), {"job.queued", "job.started", "job.failed"}),
@@ -49,6 +48,7 @@ def test_only_the_newest_are_shown_unless_asked(line: Line, daemon: Process) -> 
 
 
 def test_events_are_followed_as_they_happen(line: Line) -> None:
+    line("run", "--", "true")
     follower = line.start("events", "-f", "--since", "0", "--type", "job.done", "--json")
     follower.until("job.done")
     line("run", "-t", "seen", "--", "true")
@@ -118,7 +118,7 @@ def test_the_rules_of_a_queue_are_set(line: Line) -> None:
     assert (found["slots"], found["max_queued"], found["on_running"]) == (2, 9, "cancel")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         (("pasue",), "did you mean pause?"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -51,7 +52,7 @@ def test_no_color_is_respected_on_a_terminal(line: Line, jobs: dict[str, str]) -
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", told.out)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "names"),
     [
         (("--state", "failed"), ["failed"]),

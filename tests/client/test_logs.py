@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.client.reading import Tail
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -27,7 +28,7 @@ def test_each_stream_comes_out_where_it_went_in(line: Line, written: str) -> Non
     assert line("logs", "--stderr", "--stdout", written).code == 64
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("count", "out", "err"), [("0", "", ""), ("1", "o3", ""), ("2", "o3", "e2\n"), ("9", "o1\no2\no3", "e1\ne2\n")]
 )
 def test_the_last_lines_are_of_both_streams_together(line: Line, written: str, count: str, out: str, err: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -24,12 +25,12 @@ def test_output_comes_as_it_is_written(line: Line, tmp_path: Path) -> None:
     assert begun.told() == (0, "first\nsecond\n", "")
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 42, 255])
+@each_case("code", [0, 1, 3, 42, 255])
 def test_the_exit_code_is_the_commands_own(line: Line, code: int) -> None:
     assert line("run", "--", "sh", "-c", f"exit {code}") == (code, "", "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "code", "said"),
     [
         (("sh", "-c", "kill -TERM $$"), 143, "ended by SIGTERM"),
@@ -94,7 +95,7 @@ def test_stdin_is_handed_over_when_asked(line: Line) -> None:
     assert line("run", "--", "wc", "-c", stdin="not asked").out.strip() == "0"
 
 
-@pytest.mark.parametrize(("data", "said"), [(b"\xff\xfe", "not UTF-8"), (b"x" * 10_000_001, "more than 10 MB")])
+@each_case(("data", "said"), [(b"\xff\xfe", "not UTF-8"), (b"x" * 10_000_001, "more than 10 MB")])
 def test_stdin_that_cannot_be_carried_is_refused(line: Line, data: bytes, said: str) -> None:
     told = line("run", "--stdin", "--", "cat", stdin=data)
     assert (told.code, told.out) == (65, "")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon.client import times, words
+from tests.cases import each_case
 
 Zone = Callable[[str], None]
 
@@ -35,7 +36,7 @@ def at(text: str) -> int:
 FRIDAY = "2026-05-01T10:00"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "utc"),
     [
         ("now", "2026-05-01T10:00"),
@@ -60,7 +61,7 @@ def test_a_time_is_understood_in_the_users_zone(in_zone: Zone, text: str, utc: s
     assert times.instant(text, at(FRIDAY)) == at(utc)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("zone", "now", "text", "utc"),
     [
         # The clock jumps from 02:00 to 03:00: what does not come is as much later as it jumps.
@@ -89,7 +90,7 @@ def test_the_days_on_which_the_clock_jumps_are_days_like_others(
     assert times.instant(text, at(now)) == at(utc)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "x", "14", "20310501", "25:00", "12:60", "24:00", "tomorrow", "monday", "someday 9:00", "-10m", "in", "+",
      "2031-13-01", "2031-05-01T14:30:60", "in 10 m", "0001-01-01", "9:00 monday", "10m ago"],
@@ -111,7 +112,7 @@ def test_without_a_now_it_is_now() -> None:
     assert before <= times.instant("now") <= words.now()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("utc", "text"),
     [
         ("2026-05-01T10:00", "12:00:00"),

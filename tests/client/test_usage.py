@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon.client.commands import COMMANDS, OVERVIEW
+from tests.cases import each_case
 from tests.client.line import COMMAND, Line
 from tests.client.peer import answer, peer
 from tests.harness import Process
@@ -26,7 +27,7 @@ def test_no_words_give_the_overview_and_64(bare: Line) -> None:
     assert (told.code, told.out, told.err) == (64, "", OVERVIEW)
 
 
-@pytest.mark.parametrize("words", [("--help",), ("-h",), ("help",)])
+@each_case("words", [("--help",), ("-h",), ("help",)])
 def test_help_is_the_overview_with_the_exit_codes(bare: Line, words: tuple[str, ...]) -> None:
     told = bare(*words)
     assert (told.code, told.err) == (0, "")
@@ -46,7 +47,7 @@ def test_the_overview_names_every_command_and_fits_a_terminal() -> None:
     assert len(OVERVIEW.splitlines()) <= 30
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@each_case("name", sorted(COMMANDS))
 def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
     told = bare(name, "--help")
     assert (told.code, told.err) == (0, "")
@@ -56,7 +57,7 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         assert option in told.out
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         (("lst",), "did you mean `semantica list`?"),
@@ -102,7 +103,7 @@ def test_a_traceback_is_there_for_who_asks(bare: Line, home: Path) -> None:
     assert "Traceback" in told.err
 
 
-@pytest.mark.parametrize("name", ["list", "events", "queue", "status"])
+@each_case("name", ["list", "events", "queue", "status"])
 def test_a_reader_that_has_gone_is_no_reason_to_complain(line: Line, name: str) -> None:
     line("add", "--", "true")
     begun = line.start(name)
@@ -137,7 +138,7 @@ def test_an_old_terminal_is_no_obstacle(line: Line) -> None:
         assert (told.code, told.err) == (0, "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "words",
     [
         ("add", "--", "true"), ("add", "--after", "1ms", "--when-idle", "-s", "x", "--debounce", "1ms", "--", "true"),

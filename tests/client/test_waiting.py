@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -20,7 +19,7 @@ def added(line: Line, daemon: Process, *words: str, **env: str) -> tuple[Any, st
     return job, told.err.removeprefix(f"semantica: job {job['job_id'][:8]} ").rstrip("\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "kind", "expected", "said"),
     [
         (["--at", "2031-05-02T12:00"], "AT", {"scheduled_at": NOON}, "starts 2031-05-02 12:00:00, in "),
@@ -128,7 +127,7 @@ def test_run_says_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -
     assert begun.told()[:2] == (0, "done\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         (("--at", "noonish"), "--at: 'noonish' is no time: write 10m (from now), 14:30"),

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.cases import each_case
 from tests.client.line import Line
 from tests.harness import Process
 
@@ -49,7 +48,7 @@ def test_json_is_what_the_daemon_explains(line: Line, daemon: Process) -> None:
     line("cancel", first, second)
 
 
-@pytest.mark.parametrize(("words", "code"), [((), 64), (("xyz",), 64), (("00000000",), 65)])
+@each_case(("words", "code"), [((), 64), (("xyz",), 64), (("00000000",), 65)])
 def test_why_of_nothing_is_an_error(line: Line, words: tuple[str, ...], code: int) -> None:
     assert line("why", *words).code == code
 
@@ -72,7 +71,7 @@ def test_emit_for_nobody_is_well_done(line: Line) -> None:
     assert line("emit", "nobody:waits", "--json").json == {"matched": []}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "said"),
     [
         ((), "KEY[=VALUE]"), (("",), "has no key"), (("=v",), "has no key"),

@@ -3,9 +3,10 @@
 import pytest
 
 from semantica_daemon.client import words
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "ms"),
     [
         ("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("2h", 7_200_000), ("1d", 86_400_000),
@@ -16,13 +17,13 @@ def test_a_duration_is_understood(text: str, ms: int) -> None:
     assert words.duration(text) == ms
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "10x", "s", "1 h", "1h30", "1e3", "9999999999999d", "ten", "5m!"])
+@each_case("text", ["", "x", "-1", "10x", "s", "1 h", "1h30", "1e3", "9999999999999d", "ten", "5m!"])
 def test_what_is_no_duration_is_refused_with_what_would_be_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"no duration: write 500ms|longer than"):
         words.duration(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("ms", "text"),
     [
         (0, "0ms"), (340, "340ms"), (1234, "1.2s"), (59_949, "59.9s"), (59_950, "1m00s"), (185_000, "3m05s"),
@@ -50,6 +51,6 @@ def test_words_of_others_cannot_move_the_cursor() -> None:
     assert words.clean("a\x1b[31mb\nc\td") == "a�[31mb c d"
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (86_000_000_000, "86 GB")])
+@each_case(("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (86_000_000_000, "86 GB")])
 def test_sizes_are_short(count: int, text: str) -> None:
     assert words.size(count) == text

@@ -9,6 +9,7 @@ import pytest
 
 from semantica_daemon.engine import handlers
 from semantica_daemon.errors import StartRefused
+from tests.cases import each_case
 from tests.harness import Harness, RpcError, daemon
 
 MODULE = """
@@ -104,7 +105,7 @@ async def test_a_handler_knows_its_job_and_attempt(working: Harness) -> None:
     assert job["result_summary"] == told
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("job_type", "payload", "path"),
     [
         ("typed", {"title": "a"}, "$.payload"),

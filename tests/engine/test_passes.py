@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import pytest
-
 from semantica_daemon.engine.passes import Pass, Wake
+from tests.cases import each_case
 from tests.engine.manual_time import after_the_last_sync, fire_only, passes, rest
 from tests.harness import START, Harness, ManualClock
 
@@ -102,7 +101,7 @@ async def test_only_what_is_sooner_wakes_a_part_that_waits() -> None:
         assert part.steps == 2
 
 
-@pytest.mark.parametrize("due_ms", [29_999, 3_600_000, 86_400_000])
+@each_case("due_ms", [29_999, 3_600_000, 86_400_000])
 async def test_a_wait_is_one_timer_however_long_it_is(due_ms: int) -> None:
     part, clock = Part(), ManualClock()
     part.due = START + due_ms
@@ -114,7 +113,7 @@ async def test_a_wait_is_one_timer_however_long_it_is(due_ms: int) -> None:
         assert part.steps == 2
 
 
-@pytest.mark.parametrize("away", [ManualClock.suspend, ManualClock.step])
+@each_case("away", [ManualClock.suspend, ManualClock.step])
 async def test_a_timer_that_stood_still_or_whose_clock_was_set_is_set_anew_once(
     away: Callable[[ManualClock, int], None],
 ) -> None:

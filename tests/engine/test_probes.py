@@ -27,6 +27,7 @@ from semantica_daemon.engine.probes import (
     last_input,
     seated,
 )
+from tests.cases import each_case
 from tests.harness import START, ManualClock
 
 INF = float("inf")
@@ -60,7 +61,7 @@ LOADS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "averages", "own", "since", "ours"), LOADS)
+@each_case(("before", "averages", "own", "since", "ours"), LOADS)
 def test_idle_is_the_load_that_is_low_or_our_own(
     before: Calm | None, averages: tuple[float, float, float], own: int, since: float | None, ours: float | None
 ) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.engine.sample_handlers import Door
 from tests.engine.stream import events
 from tests.harness import Harness
@@ -34,7 +33,7 @@ async def all_is_well(harness: Harness) -> None:
     assert (health["status"], health["parts"]["dispatcher"]["running"]) == ("ready", 0)
 
 
-@pytest.mark.parametrize("job_type", ["talk", "talk_async"])
+@each_case("job_type", ["talk", "talk_async"])
 async def test_log_and_progress_are_kept_and_told_in_order(working: Harness, job_type: str) -> None:
     job = await run(working, job_type)
     assert job["result_summary"] == {"said": 2}
@@ -48,8 +47,8 @@ async def test_log_and_progress_are_kept_and_told_in_order(working: Harness, job
     assert told[-1]["event_type"] == "job.done"
 
 
-@pytest.mark.parametrize("what", DONE)
-@pytest.mark.parametrize("job_type", ["give", "give_async"])
+@each_case("what", DONE)
+@each_case("job_type", ["give", "give_async"])
 async def test_what_is_json_is_the_result(working: Harness, job_type: str, what: str) -> None:
     job = await run(working, job_type, {"what": what})
     given = {"nothing": None, "number": 7, "nan": [None, None], "nul": "a\0b", "numbers": [3], "huge_int": 2**100}
@@ -58,8 +57,8 @@ async def test_what_is_json_is_the_result(working: Harness, job_type: str, what:
     assert job["result_summary"] == given.get(what, {"title": "a", "pages": [1]})
 
 
-@pytest.mark.parametrize("what", NO_JSON)
-@pytest.mark.parametrize("job_type", ["give", "give_async"])
+@each_case("what", NO_JSON)
+@each_case("job_type", ["give", "give_async"])
 async def test_what_is_no_json_fails_the_run_for_good_and_harms_nobody(
     working: Harness, job_type: str, what: str
 ) -> None:
@@ -77,8 +76,8 @@ async def test_a_result_nested_too_deep_harms_nobody(working: Harness) -> None:
     await all_is_well(working)
 
 
-@pytest.mark.parametrize("how", TRANSIENT)
-@pytest.mark.parametrize("job_type", ["fail", "fail_async"])
+@each_case("how", TRANSIENT)
+@each_case("job_type", ["fail", "fail_async"])
 async def test_whatever_a_handler_raises_fails_its_run_with_the_traceback(
     working: Harness, job_type: str, how: str
 ) -> None:
@@ -93,8 +92,8 @@ async def test_whatever_a_handler_raises_fails_its_run_with_the_traceback(
     await all_is_well(working)
 
 
-@pytest.mark.parametrize(("how", "attempts"), [("permanent", 1), ("infra", 2), ("transient", 2)])
-@pytest.mark.parametrize("job_type", ["fail", "fail_async"])
+@each_case(("how", "attempts"), [("permanent", 1), ("infra", 2), ("transient", 2)])
+@each_case("job_type", ["fail", "fail_async"])
 async def test_the_class_of_a_failure_decides_whether_it_is_tried_again(
     working: Harness, job_type: str, how: str, attempts: int
 ) -> None:

@@ -6,9 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from semantica_daemon.processes import table
+from tests.cases import each_case
 from tests.engine.commands import output, python, run, said, sh, start, told
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, daemon
@@ -72,7 +71,7 @@ async def test_a_reader_that_goes_away_ends_the_writer(house: Harness) -> None:
     assert (job["state"], await output(house, job["job_id"])) == ("DONE", "y\n")
 
 
-@pytest.mark.parametrize("code", [1, 2, 77, 255])
+@each_case("code", [1, 2, 77, 255])
 async def test_the_exit_code_is_the_job_s(house: Harness, code: int) -> None:
     job = await run(house, sh(f"exit {code}"))
     assert (job["state"], job["exit_code"], job["error"]["code"], job["error"]["class"]) == (
@@ -84,7 +83,7 @@ async def test_the_exit_code_is_the_job_s(house: Harness, code: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGUSR1])
+@each_case("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGUSR1])
 async def test_a_signal_is_named_and_there_is_no_exit_code(house: Harness, number: signal.Signals) -> None:
     job = await run(house, sh(f"kill -{int(number)} $$"))
     assert (job["state"], job["exit_code"], job["error"]["code"]) == ("FAILED", None, "E_SIGNAL")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.engine.commands import WAIT, family, first_line, gone, output, python, run, said, sh, start, until
 from tests.harness import Harness, RpcError
 from tests.rpc.wire import stored
@@ -71,13 +72,13 @@ AT_ONCE: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", AT_ONCE)
+@each_case("case", AT_ONCE)
 async def test_what_the_params_show_to_be_wrong_is_refused_at_once(house: Harness, case: str) -> None:
     spec, path = AT_ONCE[case]
     assert (await refused(house, **spec)).data["path"] == path
 
 
-@pytest.mark.parametrize("env", [{"A-B": "x"}, {"": "x"}, {"1": "x"}, {"A=": "x"}, {"A": "a\0b"}, {"A": 1}])
+@each_case("env", [{"A-B": "x"}, {"": "x"}, {"1": "x"}, {"A=": "x"}, {"A": "a\0b"}, {"A": 1}])
 async def test_a_variable_that_is_none_is_refused_at_once(house: Harness, env: dict[str, Any]) -> None:
     with pytest.raises(RpcError) as caught:
         await house.enqueue("T", payload={"argv": ["true"]}, env_vars=env)
@@ -114,7 +115,7 @@ NOT_STARTED: dict[str, tuple[list[str], str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", NOT_STARTED)
+@each_case("case", NOT_STARTED)
 async def test_what_only_shows_when_it_is_tried_fails_the_job_with_a_plain_reason(
     house: Harness, odd: Path, case: str
 ) -> None:
@@ -150,7 +151,7 @@ async def test_a_command_that_stops_itself_can_be_woken_and_ends(house: Harness)
     assert (await house.ended(job_id))["state"] == "DONE"
 
 
-@pytest.mark.parametrize(("argv", "said"), [(["head", "-c", "5"], "xxxxx"), (["wc", "-c"], "9900000\n")])
+@each_case(("argv", "said"), [(["head", "-c", "5"], "xxxxx"), (["wc", "-c"], "9900000\n")])
 async def test_ten_megabytes_of_stdin_may_be_read_to_the_end_or_not(house: Harness, argv: list[str], said: str) -> None:
     job = await run(house, argv, stdin="x" * 9_900_000)
     assert (job["state"], await output(house, job["job_id"])) == ("DONE", said)

@@ -4,8 +4,7 @@ Nothing is said to be over while /proc still shows something of it."""
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.engine.commands import WAIT, family, first_line, gone, output, python, run, said, sh, start, until
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, ManualClock, daemon
@@ -40,7 +39,7 @@ async def cancelled(harness: Harness, job_id: str, pids: list[int]) -> Any:
     return job
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@each_case("kind", FAMILIES)
 async def test_a_cancel_ends_all_that_came_from_it(house: Harness, kind: str) -> None:
     job_id = await start(house, family(FAMILIES[kind]), grace_ms=60_000, max_attempts=5, on_interrupt="requeue")
     pids = await said(house, job_id)
@@ -48,7 +47,7 @@ async def test_a_cancel_ends_all_that_came_from_it(house: Harness, kind: str) ->
     await cancelled(house, job_id, pids)
 
 
-@pytest.mark.parametrize("kind", DEAF)
+@each_case("kind", DEAF)
 async def test_who_does_not_go_when_asked_is_made_to_after_grace(house: Harness, kind: str) -> None:
     job_id = await start(house, family(DEAF[kind]), grace_ms=150)
     pids = await said(house, job_id)

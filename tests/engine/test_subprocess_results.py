@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.engine import results
+from tests.cases import each_case
 from tests.descriptors import own_descriptors
 from tests.engine.commands import first_line, output, python, run, sh, start
 from tests.engine.stream import events
@@ -31,7 +32,7 @@ async def complaints(harness: Harness, job_id: str) -> list[str]:
     return [line["message"] for line in lines if line["level"] == "warn"]
 
 
-@pytest.mark.parametrize("text", ['{"n": [1, "ä"]}', "7", '"x"', "[]", " \n{}\n", "false"])
+@each_case("text", ['{"n": [1, "ä"]}', "7", '"x"', "[]", " \n{}\n", "false"])
 async def test_a_json_document_it_leaves_is_its_result(house: Harness, text: str) -> None:
     job = await run(house, sh("cat > $SEMANTICA_RESULT"), stdin=text)
     assert (job["state"], job["result_summary"]) == ("DONE", json.loads(text))
@@ -43,7 +44,7 @@ async def test_the_result_of_a_failed_run_is_kept_too(house: Harness) -> None:
     assert (job["state"], job["exit_code"], job["result_summary"]) == ("FAILED", 1, {"why": 1})
 
 
-@pytest.mark.parametrize("failure_class", ["permanent", "infra", "transient", "odd"])
+@each_case("failure_class", ["permanent", "infra", "transient", "odd"])
 async def test_a_failing_command_says_of_which_kind_that_is(house: Harness, failure_class: str) -> None:
     script = sh(f'echo \'{{"failure_class": "{failure_class}"}}\' > $SEMANTICA_RESULT; exit 4')
     job = await run(house, script, max_attempts=2, backoff_base_ms=1)
@@ -69,7 +70,7 @@ SPOILT: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILT)
+@each_case("case", SPOILT)
 async def test_a_result_that_is_none_is_complained_of_and_fails_nobody(house: Harness, case: str) -> None:
     argv, why = SPOILT[case]
     job = await run(house, argv)
@@ -93,7 +94,7 @@ def test_reading_a_result_leaves_no_descriptor_open(tmp_path: Path, kind: str) -
     assert own_descriptors() == before
 
 
-@pytest.mark.parametrize("script", ["true", ": > $SEMANTICA_RESULT", "echo > $SEMANTICA_RESULT"])
+@each_case("script", ["true", ": > $SEMANTICA_RESULT", "echo > $SEMANTICA_RESULT"])
 async def test_no_result_is_no_complaint(house: Harness, script: str) -> None:
     job = await run(house, sh(script))
     assert (job["result_summary"], await complaints(house, job["job_id"])) == (None, [])
@@ -170,7 +171,7 @@ async def test_the_token_of_an_attempt_is_not_the_next_one_s(house: Harness) -> 
     assert len(tokens) == 2
 
 
-@pytest.mark.parametrize(("method", "params"), [
+@each_case(("method", "params"), [
     ("run.progress", {"percent": 101}), ("run.progress", {"items_completed": -1}), ("run.progress", {"extra": 1}),
     ("run.log", {}), ("run.log", {"message": "x", "level": "loud"}), ("run.log", {"message": "x" * 65_537}),
     ("run.log", {"message": "x", "payload": {"x": "y" * 70_000}}), ("run.result", {}),

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from semantica_daemon.errors import InvalidParams
 from semantica_daemon.model.command import LONGEST_STRING, CommandLine, check_length, check_variables, command_line
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     "payload",
     [
         {"argv": ["true"]},
@@ -25,7 +26,7 @@ def test_a_sound_command_line_passes(payload: dict[str, Any]) -> None:
     assert command_line(payload).argv == payload["argv"]
 
 
-@pytest.mark.parametrize("payload", [{}, {"argv": []}, {"argv": [""]}, {"argv": ["a\0"]}, {"argv": ["a"], "cwd": "b"}])
+@each_case("payload", [{}, {"argv": []}, {"argv": [""]}, {"argv": ["a\0"]}, {"argv": ["a"], "cwd": "b"}])
 def test_a_refusal_names_the_path_in_its_message_and_beside_it(payload: dict[str, Any]) -> None:
     with pytest.raises(InvalidParams) as refused:
         command_line(payload)
@@ -35,12 +36,12 @@ def test_a_refusal_names_the_path_in_its_message_and_beside_it(payload: dict[str
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("name", ["A", "_", "a1", "_1", "A" * 1024])
+@each_case("name", ["A", "_", "a1", "_1", "A" * 1024])
 def test_a_variable_that_is_one_passes(name: str) -> None:
     check_variables({name: "any = \n ä", "OTHER": ""})
 
 
-@pytest.mark.parametrize("name", ["", "1A", "A-B", "A=B", "A\n", "A B", "Ä", "A" * 1025, "A\0"])
+@each_case("name", ["", "1A", "A-B", "A=B", "A\n", "A B", "Ä", "A" * 1025, "A\0"])
 def test_a_name_that_no_shell_would_take_is_refused(name: str) -> None:
     with pytest.raises(InvalidParams) as refused:
         check_variables({"SOUND": "x", name: "x"})

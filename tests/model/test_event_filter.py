@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -10,6 +9,7 @@ from msgspec import Raw
 from semantica_daemon.model.event import ENDS, Filter, Recorded
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.wire.event import Event
+from tests.cases import each_case
 
 
 def recorded(
@@ -22,7 +22,7 @@ def recorded(
     return Recorded(Event(1, 1, job_id, 5, kind, level, "", Raw(b"{}")), queue, user_tag)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "wanted"),
     [
         ({}, True),

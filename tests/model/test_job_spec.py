@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from semantica_daemon.errors import InvalidParams, NotSupported
 from semantica_daemon.model.job import check, spec_hash
 from semantica_daemon.wire.job import JobSpec, Schedule
+from tests.cases import each_case
 
 
 def spec(**fields: Any) -> JobSpec:
     return msgspec.convert({"job_type": "t", **fields}, JobSpec)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {},
@@ -44,7 +45,7 @@ def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
     check(spec(**fields))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "fields"),
     [
         ("$.workspace", {"workspace": True}),
@@ -62,7 +63,7 @@ def test_what_a_later_version_brings_is_refused_by_name(path: str, fields: dict[
     assert path in refused.value.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "fields"),
     [
         ("$.generation", {"generation": 1}),
@@ -97,7 +98,7 @@ def test_fields_that_do_not_go_together_are_refused_with_their_path(path: str, f
     assert refused.value.hint
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {"unknown": 1},
@@ -158,7 +159,7 @@ def test_a_field_out_of_its_range_is_refused(fields: dict[str, Any]) -> None:
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "trace"),
     [
         ({}, None),

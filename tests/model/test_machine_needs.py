@@ -2,18 +2,18 @@
 
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.model.machine import Facts, Needs
 from semantica_daemon.wire.machine import Kind
+from tests.cases import each_case
 
 EITHER = list(product((False, True), repeat=2))
 
 
-@pytest.mark.parametrize(("idle", "charging"), EITHER)
-@pytest.mark.parametrize(("wants_idle", "wants_charging"), EITHER)
+@each_case(("idle", "charging"), EITHER)
+@each_case(("wants_idle", "wants_charging"), EITHER)
 def test_a_need_is_met_when_all_that_it_wants_is_so(
     idle: bool, charging: bool, wants_idle: bool, wants_charging: bool
 ) -> None:

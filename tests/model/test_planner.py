@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from semantica_daemon.errors import GenerationOwner
 from semantica_daemon.model import state
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+from tests.cases import each_case
 
 
 def arrival(generation: int | None = None, on_running: str = "finish", **changed: object) -> Arrival:
@@ -83,13 +84,13 @@ REFUSED: dict[str, tuple[Arrival, Lane, list[Live]]] = {
 }
 
 
-@pytest.mark.parametrize("case", TABLE)
+@each_case("case", TABLE)
 def test_the_plan(case: str) -> None:
     given, known, jobs, expected = TABLE[case]
     assert plan(given, known, jobs) == expected
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each_case("case", REFUSED)
 def test_a_lane_is_numbered_by_one_party(case: str) -> None:
     with pytest.raises(GenerationOwner) as refused:
         plan(*REFUSED[case])

@@ -1,8 +1,7 @@
 """The rules of a queue in force: durable over config over [queues.default] over what is built in."""
 
-import pytest
-
 from semantica_daemon.model.queue import QueueRules, limits
+from tests.cases import each_case
 
 BUILT_IN = QueueRules(4, "finish", 100_000)
 
@@ -11,7 +10,7 @@ def test_without_any_config_a_queue_has_all_slots() -> None:
     assert limits(4, {}).of("any", None) == BUILT_IN
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("default", "named", "durable", "expected"),
     [
         (None, None, None, BUILT_IN),

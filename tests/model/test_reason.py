@@ -3,13 +3,13 @@
 import heapq
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.model.reason import Seen, Standing, UnderWay, explain
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
+from tests.cases import each_case
 
 NOW = 1_000_000
 JOB = "11111111-0000-4000-8000-000000000000"
@@ -73,7 +73,7 @@ WAITING: list[tuple[dict[str, Any], Seen, Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "seen", "reason"), WAITING, ids=lambda value: str(value)[:60])
+@each_case(("changed", "seen", "reason"), WAITING)
 def test_a_scheduled_job_waits(changed: dict[str, Any], seen: Seen, reason: Reason) -> None:
     found = told("SCHEDULED", seen, **changed)
     assert found.reasons == [reason]
@@ -116,7 +116,7 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "reasons"), QUEUED, ids=lambda value: str(value)[:60])
+@each_case(("changed", "reasons"), QUEUED)
 def test_a_queued_job_waits(changed: dict[str, Any], reasons: list[Reason]) -> None:
     found = told("QUEUED", **changed)
     assert found.reasons == reasons
@@ -168,7 +168,7 @@ OVER: list[tuple[str, dict[str, Any], Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "changed", "reason"), OVER, ids=lambda value: str(value)[:60])
+@each_case(("state", "changed", "reason"), OVER)
 def test_a_job_that_does_not_wait(state: str, changed: dict[str, Any], reason: Reason) -> None:
     found = told(state, **changed)
     assert (found.reasons, found.summary) == ([reason], reason.message)
@@ -194,7 +194,7 @@ def test_what_has_come_or_is_so_is_no_reason() -> None:
     assert found.estimated_start_at == NOW
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changed", "seen", "expected"),
     [
         ({"scheduled_at": NOW + 5}, BUSY, NOW + 5),
@@ -254,7 +254,7 @@ def test_the_estimated_start_is_what_a_simulation_of_the_queue_gives(
 IN_LANE: dict[str, Any] = {"ahead": 0, "lane_runs": OTHER, "slots": 2, "max_slots": 3, "running": (run(NOW - 5),)}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changed", "expected"),
     [
         ({"ahead": 0}, NOW),

@@ -12,6 +12,7 @@ from semantica_daemon.model import state
 from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
 from semantica_daemon.model.retry import MAX_BACKOFF_MS, Standing, Verdict, backoff_ms, decide
 from semantica_daemon.wire.run import Error
+from tests.cases import each_case
 
 GOOD = Outcome(result="{}")
 TRANSIENT = Outcome(error=Error("E_HANDLER", "transient", "no"))
@@ -73,15 +74,15 @@ TABLE: dict[str, tuple[Standing, Outcome, Verdict]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TABLE)
+@each_case("case", TABLE)
 def test_the_verdict(case: str) -> None:
     given, outcome, expected = TABLE[case]
     assert decide(given, outcome, 0) == expected
 
 
-@pytest.mark.parametrize("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED, LOST])
-@pytest.mark.parametrize("stop", [state.CANCELLED, state.SUPERSEDED])
-@pytest.mark.parametrize("on_interrupt", ["fail", "requeue"])
+@each_case("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED, LOST])
+@each_case("stop", [state.CANCELLED, state.SUPERSEDED])
+@each_case("on_interrupt", ["fail", "requeue"])
 def test_an_accepted_stop_wins_over_whatever_the_run_says(outcome: Outcome, stop: str, on_interrupt: str) -> None:
     given = standing(stop_state=stop, on_interrupt=on_interrupt)
     assert decide(given, outcome, 0) == msgspec.convert({"state": stop, "run_status": stop}, Verdict)
@@ -112,7 +113,7 @@ def test_the_backoff_is_within_a_tenth_and_at_most_an_hour(given: Standing, nois
     assert wait <= exact(given) * (Fraction(11, 10) + slack) + 1
 
 
-@pytest.mark.parametrize(("attempts", "expected"), [(1, 1000), (2, 2000), (3, 4000), (12, 2_048_000), (13, 3_600_000)])
+@each_case(("attempts", "expected"), [(1, 1000), (2, 2000), (3, 4000), (12, 2_048_000), (13, 3_600_000)])
 def test_the_backoff_doubles_up_to_an_hour(attempts: int, expected: int) -> None:
     assert backoff_ms(standing(attempts=attempts), 0) == expected
     assert backoff_ms(standing(attempts=attempts), -1) == pytest.approx(min(expected, 4_096_000) * 0.9, rel=0.15)

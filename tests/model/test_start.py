@@ -4,13 +4,13 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.model.job import check
 from semantica_daemon.model.start import Start, quiet_at, start, starts_when
 from semantica_daemon.wire.job import JobSpec
+from tests.cases import each_case
 
 NOW = 1_000_000
 PAST = "scheduled_at is in the past: "
@@ -85,7 +85,7 @@ TABLE: dict[str, tuple[dict[str, Any], Start]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TABLE)
+@each_case("case", TABLE)
 def test_a_job_begins(case: str) -> None:
     fields, expected = TABLE[case]
     assert begins(**fields) == expected
@@ -101,7 +101,7 @@ def test_a_lane_that_is_postponed_keeps_since_when() -> None:
     assert begins(since=NOW - 30).postponed_since is None, "one that does not debounce ends it"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("since", "expected"),
     [(NOW, waits(NOW + 5, True)), (NOW - 6, waits(NOW + 4, True)), (NOW - 10, Start("QUEUED", NOW, True))],
 )
@@ -178,7 +178,7 @@ SAID: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "words"), SAID, ids=str)
+@each_case(("fields", "words"), SAID)
 def test_it_starts(fields: dict[str, Any], words: str) -> None:
     assert starts_when(spec(**fields), begins(**fields), NOW, False) == words
 

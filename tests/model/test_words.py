@@ -2,16 +2,16 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.model.words import length
+from tests.cases import each_case
 
 UNITS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("ms", "words"),
     [
         (-5, "0 ms"),

@@ -8,8 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.harness import Harness, Process
 from tests.rpc.wire import Wire, exchange, frame, nobody_notices, request
 
@@ -130,8 +129,8 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
 }
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
-@pytest.mark.parametrize("name", BAD)
+@each_case("headers", [False, True])
+@each_case("name", BAD)
 async def test_bad_input_gets_its_code_and_harms_nobody(
     shared: Harness, shared_home: Path, name: str, headers: bool
 ) -> None:
@@ -150,7 +149,7 @@ async def test_bad_input_gets_its_code_and_harms_nobody(
     wire.close()
 
 
-@pytest.mark.parametrize("name", ["version 1.0", "method null", "2^63 in payload", "5,000 digits in payload"])
+@each_case("name", ["version 1.0", "method null", "2^63 in payload", "5,000 digits in payload"])
 async def test_a_refusal_carries_the_id_when_there_is_one(shared: Harness, name: str) -> None:
     for text, value in ((b"7", 7), (b'"seven"', "seven"), (b"1.5", 1.5), (b"null", None)):
         wire = await Wire.open(shared.paths.socket)
@@ -158,14 +157,13 @@ async def test_a_refusal_carries_the_id_when_there_is_one(shared: Harness, name:
         assert reply["id"] == value
 
 
-@pytest.mark.parametrize(
+@each_case(
     "garbage",
     [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /rpc HTTP/1.1\r\n\r\n", b"hello\n", b"\x00", b"\xff\xfe\n",
         b"\x16\x03\x01\x02\x00\x01\x00", b"\xef\xbb\xbf{}\n", b"<xml/>\n", b"1\n", b'"x"\n', b"null\n", b"-1\n",
         Random(7).randbytes(100_000).lstrip(b" \t\r\n{[Cc"),
     ],
-    ids=["get", "post", "text", "nul", "utf-16", "tls", "bom", "xml", "number", "string", "null", "negative", "random"],
 )  # fmt: skip
 async def test_what_is_neither_framing_gets_one_line_and_is_closed(
     shared: Harness, shared_home: Path, garbage: bytes
@@ -178,7 +176,7 @@ async def test_what_is_neither_framing_gets_one_line_and_is_closed(
     assert reply["error"]["data"]["hint"]
 
 
-@pytest.mark.parametrize("start", [b"{", b"[", b"C"])
+@each_case("start", [b"{", b"[", b"C"])
 async def test_random_bytes_after_a_good_beginning_harm_nobody(
     shared: Harness, shared_home: Path, start: bytes
 ) -> None:

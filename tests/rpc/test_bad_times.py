@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.harness import START, Harness, RpcError
 from tests.rpc.wire import rows
 
@@ -129,7 +130,7 @@ async def check(harness: Harness, home: Path, method: str, params: dict[str, Any
     return error
 
 
-@pytest.mark.parametrize("name", SPECS)
+@each_case("name", SPECS)
 async def test_a_spec_that_cannot_be_kept(shared: Harness, shared_home: Path, name: str) -> None:
     """By whichever method it comes."""
     fields, path = SPECS[name]
@@ -141,7 +142,7 @@ async def test_a_spec_that_cannot_be_kept(shared: Harness, shared_home: Path, na
     await check(shared, shared_home, "template.put", {"name": "t", "spec": spec}, path.replace("$", "$.spec", 1))
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@each_case("name", SCHEDULES)
 async def test_a_schedule_that_cannot_be_kept(shared: Harness, shared_home: Path, name: str) -> None:
     fields, path = SCHEDULES[name]
     await shared.call("template.put", name="sound", spec=NOOP)
@@ -150,13 +151,13 @@ async def test_a_schedule_that_cannot_be_kept(shared: Harness, shared_home: Path
     assert (await shared.call("schedule.list"))["schedules"] == []
 
 
-@pytest.mark.parametrize("name", IN_TEMPLATE)
+@each_case("name", IN_TEMPLATE)
 async def test_what_no_template_can_hold(shared: Harness, shared_home: Path, name: str) -> None:
     fields, path = IN_TEMPLATE[name]
     await check(shared, shared_home, "template.put", {"name": "t", "spec": NOOP | fields}, path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "params", "path"),
     [
         ("event.emit", {}, "$"),
@@ -189,7 +190,7 @@ async def test_a_mistyped_zone_is_told_the_nearest(shared: Harness) -> None:
     assert "Europe/Berlin" in error.data["hint"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "params", "code"),
     [
         ("template.get", {"template_id": "none"}, "E_TEMPLATE_NOT_FOUND"),

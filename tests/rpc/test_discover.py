@@ -9,6 +9,7 @@ import pytest
 from semantica_daemon.model.job import LATER as LATER_FIELDS
 from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.methods import LATER, METHODS
+from tests.cases import each_case
 from tests.harness import Harness, Process, RpcError
 from tests.rpc.wire import nobody_notices
 
@@ -61,7 +62,7 @@ def test_every_field_of_a_later_version_has_an_example_here() -> None:
     assert set(FIELDS) <= set(JobSpec.__struct_fields__)
 
 
-@pytest.mark.parametrize("method", ["job.enqueue", "job.plan", "job.enqueue_many"])
+@each_case("method", ["job.enqueue", "job.plan", "job.enqueue_many"])
 async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness, home: Path, method: str) -> None:
     specs = [(f".{name}", {name: value}) for name, value in FIELDS.items()]
     specs += [(".execution_mode", {"execution_mode": "EXTERNAL"})]

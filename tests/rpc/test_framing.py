@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.harness import Harness
 from tests.rpc.wire import Wire, exchange, frame, request
 
@@ -19,7 +18,7 @@ async def wired(harness: Harness, headers: bool = False) -> Wire:
     return await Wire.open(harness.paths.socket, headers)
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("headers", [False, True])
 async def test_both_framings_answer_in_kind(shared: Harness, headers: bool) -> None:
     wire = await wired(shared, headers)
     for number in range(3):
@@ -27,8 +26,8 @@ async def test_both_framings_answer_in_kind(shared: Harness, headers: bool) -> N
         assert (reply["id"], reply["result"]["status"]) == (number, "ready")
 
 
-@pytest.mark.parametrize("blanks", [b"\n", b" \t\r\n \n", b"\r\n\r\n"])
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("blanks", [b"\n", b" \t\r\n \n", b"\r\n\r\n"])
+@each_case("headers", [False, True])
 async def test_leading_blanks_do_not_decide_the_framing(shared: Harness, headers: bool, blanks: bytes) -> None:
     wire = await wired(shared, headers)
     wire.send(blanks)
@@ -41,7 +40,7 @@ async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(shared: Har
     assert reply["result"]["status"] == "ready"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "head",
     [
         b"content-length: %d\r\n\r\n",
@@ -66,7 +65,7 @@ async def test_header_and_body_may_come_in_two_writes(shared: Harness) -> None:
     assert (await wire.message())["result"]["status"] == "ready"
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("headers", [False, True])
 async def test_a_message_may_come_byte_by_byte(shared: Harness, headers: bool) -> None:
     wire = await wired(shared, headers)
     for byte in frame(HELLO) if headers else HELLO + b"\n":
@@ -75,7 +74,7 @@ async def test_a_message_may_come_byte_by_byte(shared: Harness, headers: bool) -
     assert (await wire.message())["result"]["status"] == "ready"
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("headers", [False, True])
 async def test_many_messages_may_come_in_one_write(shared: Harness, headers: bool) -> None:
     wire = await wired(shared, headers)
     bodies = [request("initialized", id=number) for number in range(300)]
@@ -160,7 +159,7 @@ async def test_thousands_of_calls_before_a_half_close_are_all_answered(real: Har
     assert sorted(reply["id"] for reply in replies) == list(range(3000))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "head",
     [b"Content-Length: x\r\n\r\n", b"Content-Length: -1\r\n\r\n", b"Content-Type: y\r\n\r\n", b"Cookie\r\n\r\n"],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.harness import Harness, RpcError
 
 LONG = {"type": "AFTER", "delay_ms": 3_600_000}
@@ -103,7 +104,7 @@ async def test_a_long_queue_is_cancelled_whole(real: Harness) -> None:
     assert (answer["cancelling"], answer["unchanged"]) == ([], [])
 
 
-@pytest.mark.parametrize("given", [{}, {"job_id": "abcd", "queue": "q"}, {"reason": "x"}, MINE])
+@each_case("given", [{}, {"job_id": "abcd", "queue": "q"}, {"reason": "x"}, MINE])
 async def test_exactly_one_selector_is_needed(shared: Harness, given: dict[str, Any]) -> None:
     with pytest.raises(RpcError) as caught:
         await shared.call("job.cancel", **given)
@@ -111,7 +112,7 @@ async def test_exactly_one_selector_is_needed(shared: Harness, given: dict[str, 
     assert "exactly one of job_id" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "path"),
     [
         ({"queue": "a b"}, "$.queue"),

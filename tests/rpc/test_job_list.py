@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.harness import Harness, RpcError
 
 LONG = {"type": "AFTER", "delay_ms": 3_600_000}
@@ -94,9 +95,9 @@ async def pages(harness: Harness, **asked: Any) -> list[str]:
             await harness.ended((await harness.enqueue(queue="meanwhile"))["job_id"])
 
 
-@pytest.mark.parametrize("sort", ["newest", "oldest"])
-@pytest.mark.parametrize("filters", [{}, {"state": ["SCHEDULED", "DONE"]}, {"queue": ["a", "b"]}, {"user_tag": "t"}])
-@pytest.mark.parametrize("limit", [1, 7, 25, 200])
+@each_case("sort", ["newest", "oldest"])
+@each_case("filters", [{}, {"state": ["SCHEDULED", "DONE"]}, {"queue": ["a", "b"]}, {"user_tag": "t"}])
+@each_case("limit", [1, 7, 25, 200])
 async def test_pages_have_no_duplicates_and_no_holes(
     real: Harness, sort: str, filters: dict[str, Any], limit: int
 ) -> None:
@@ -122,7 +123,7 @@ async def test_a_page_holds_fifty_unless_told_otherwise_and_at_most_two_hundred(
         assert (caught.value.code, caught.value.data["path"]) == (-32602, "$.limit")
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "1" * 19, "٣", "1 OR 1"])
+@each_case("cursor", ["", "x", "-1", "1.5", "1" * 19, "٣", "1 OR 1"])
 async def test_a_cursor_that_is_none_is_refused(shared: Harness, cursor: str) -> None:
     with pytest.raises(RpcError) as caught:
         await shared.call("job.list", cursor=cursor)

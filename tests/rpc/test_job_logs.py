@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.engine.commands import first_line, output, python, run, sh, start, supervisors
 from tests.harness import Harness, RpcError, daemon
 
@@ -76,7 +77,7 @@ async def test_pages_are_no_longer_than_asked_for_and_eof_is_only_at_the_end(sha
     assert [page["eof"] for page in pages] == [False] * (len(pages) - 1) + [True]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7])
+@each_case("limit", [1, 2, 3, 4, 5, 7])
 async def test_a_character_is_never_cut_whatever_the_limit(shared: Harness, limit: int) -> None:
     text = "aä€😀b" * 3
     job = await run(shared, ["printf", text])

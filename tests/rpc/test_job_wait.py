@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
 from tests.harness import Harness, RpcError
 
 LONG = {"type": "AFTER", "delay_ms": 3_600_000}
@@ -22,7 +23,7 @@ async def test_a_finished_job_is_answered_at_once(real: Harness) -> None:
     assert time.monotonic() - began < 1
 
 
-@pytest.mark.parametrize("state", ["CANCELLED", "SUPERSEDED"])
+@each_case("state", ["CANCELLED", "SUPERSEDED"])
 async def test_every_end_is_an_end(real: Harness, state: str) -> None:
     client = await real.client()
     ack = await real.enqueue(subject_key="s", schedule=LONG)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.rpc import transport
+from tests.cases import each_case
 from tests.harness import Harness, RpcError
 from tests.rpc.wire import Wire, exchange, frame, nobody_notices, request, stored
 
@@ -23,7 +24,7 @@ def padded(size: int) -> bytes:
     return body[:-1] + b" " * (size - len(body)) + b"}"
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("headers", [False, True])
 async def test_a_message_of_the_limit_passes(real: Harness, home: Path, headers: bool) -> None:
     body = padded(MESSAGE)
     async with nobody_notices(real, home):
@@ -31,7 +32,7 @@ async def test_a_message_of_the_limit_passes(real: Harness, home: Path, headers:
     assert json.loads(text.split(b"\r\n\r\n")[-1])["id"] == "big"
 
 
-@pytest.mark.parametrize("headers", [False, True], ids=["lines", "lsp"])
+@each_case("headers", [False, True])
 async def test_a_message_over_the_limit_is_refused_and_the_connection_closed(
     real: Harness, home: Path, headers: bool
 ) -> None:
@@ -43,7 +44,7 @@ async def test_a_message_over_the_limit_is_refused_and_the_connection_closed(
     assert str(MESSAGE) in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("length", [b"16777217", b"999999999999", b"9" * 4000])
+@each_case("length", [b"16777217", b"999999999999", b"9" * 4000])
 async def test_a_frame_is_refused_by_its_header_before_its_body_comes(real: Harness, length: bytes) -> None:
     wire = await Wire.open(real.paths.socket, headers=True)
     wire.send(b"Content-Length: " + length + b"\r\n\r\n")
@@ -167,7 +168,7 @@ async def refusal(harness: Harness, **spec: Any) -> tuple[int, str]:
     return caught.value.code, caught.value.data["path"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("field", "fits", "wrong"),
     [
         ("queue", ["q" * 64, "aZ09_.-"], ["q" * 65, "", "a b", "ä", "a/b", "a\n", "a\x00"]),
@@ -221,7 +222,7 @@ async def test_a_payload_is_kept_decoded_never_raw(real: Harness, home: Path) ->
     assert (await real.ended(reply["result"]["job_id"]))["payload"] == {"a": 2, "b": 1.0}
 
 
-@pytest.mark.parametrize("count", [0, 1001])
+@each_case("count", [0, 1001])
 async def test_enqueue_many_takes_one_to_a_thousand(real: Harness, home: Path, count: int) -> None:
     async with nobody_notices(real, home):
         with pytest.raises(RpcError) as caught:
@@ -238,7 +239,7 @@ async def test_enqueue_many_is_all_or_nothing(real: Harness, home: Path) -> None
                 await real.call("job.enqueue_many", jobs=[{"job_type": "semantica.noop", **spec} for spec in specs])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "params"),
     [
         ("job.list", {"job_type": ["x"] * 40_000}),

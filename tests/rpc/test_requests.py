@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.harness import Harness, RpcError
 from tests.rpc.wire import Wire, exchange, request, stored
 
@@ -22,7 +23,7 @@ async def waiting_job(harness: Harness) -> str:
     return str((await harness.enqueue(schedule=LATER))["job_id"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "0",
@@ -37,7 +38,7 @@ async def waiting_job(harness: Harness) -> str:
         "123456789012345678901234567890",
     ],
 )
-@pytest.mark.parametrize("method", ["initialized", "job.plan", "no.such"])
+@each_case("method", ["initialized", "job.plan", "no.such"])
 async def test_an_id_comes_back_as_it_was_written(shared: Harness, text: str, method: str) -> None:
     """By a call that is a question, one that goes through the writer, and one that is refused."""
     wire = await wired(shared)
@@ -84,7 +85,7 @@ def calls_under_way() -> int:
     return sum("Calls._run" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "params",
     ["", ',"params":null', ',"params":[]', ',"params":{}', ',"params":[ ]', ',"params":[null]', ',"params": { }'],
 )
@@ -97,7 +98,7 @@ async def test_no_arguments_may_be_written_in_any_way(shared: Harness, params: s
     assert "job_id" in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("params", ["[1]", "7", '"x"', "true", '[{"job_id":"abcd"}]'])
+@each_case("params", ["[1]", "7", '"x"', "true", '[{"job_id":"abcd"}]'])
 async def test_arguments_that_are_no_object_are_refused(shared: Harness, params: str) -> None:
     wire = await wired(shared)
     error = (await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"job.get","params":{params}}}'.encode()))["error"]
@@ -182,7 +183,7 @@ async def test_a_poison_request_in_a_batch_fails_alone(real: Harness) -> None:
     assert await real.ended(replies[4]["result"]["job_id"])
 
 
-@pytest.mark.parametrize("count", [0, 1001])
+@each_case("count", [0, 1001])
 async def test_an_empty_batch_and_one_over_the_limit_are_refused_whole(real: Harness, home: Path, count: int) -> None:
     wire = await wired(real)
     before = stored(home)
@@ -294,7 +295,7 @@ async def refused(harness: Harness, method: str, /, **params: Any) -> RpcError:
     return error
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "meant"),
     [
         ("job.enqeue", "job.enqueue"),
@@ -314,7 +315,7 @@ async def test_a_method_like_no_other_is_pointed_to_discover(real: Harness) -> N
     assert (error.code, error.data["hint"]) == (-32601, "rpc.discover lists the methods")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "params", "path", "hint"),
     [
         ("job.enqueue", {"job_type": "semantica.noop", "prioritty": 1}, "$.prioritty", "priority"),
@@ -336,7 +337,7 @@ async def test_an_unknown_field_is_refused_with_its_path_and_the_nearest(
     assert error.data["hint"] == (f"did you mean {hint}?" if hint else "rpc.discover lists what each method takes")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("params", "path"),
     [
         ({"job_type": 1}, "$.job_type"),

@@ -12,6 +12,7 @@ from semantica_daemon import store as package
 from semantica_daemon.store.reads import Listing, _statement
 from semantica_daemon.store.writes import clock
 from tests.builders import Store, plan_of
+from tests.cases import each_case
 from tests.store.history import fill
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE TABLE)\b")
@@ -58,7 +59,7 @@ def test_the_statements_were_found() -> None:
     assert {"claim.POP", "arrival.INSERT", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
 
 
-@pytest.mark.parametrize("name", SQL)
+@each_case("name", SQL)
 def test_every_statement_compiles(old: Store, name: str) -> None:
     old.connection.execute(f"EXPLAIN {SQL[name]}", values_for(SQL[name])).fetchall()
 
@@ -100,7 +101,7 @@ PINNED: dict[str, tuple[str, ...]] = {
 OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")
 
 
-@pytest.mark.parametrize("name", [name for name in SQL if OF_JOBS.search(SQL[name]) and name != "reads.GET"])
+@each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name]) and name != "reads.GET"])
 def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     for index in PINNED.get(name, (BY_KEY,)):
@@ -140,14 +141,14 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@each_case("name", WHOLE)
 def test_what_makes_jobs_wait_is_searched_and_nothing_else(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert re.findall(r"^SEARCH (.*)", plan, re.MULTILINE) == WHOLE[name], plan
     assert "TEMP B-TREE" not in plan, plan
 
 
-@pytest.mark.parametrize("what", clock.SHIFT)
+@each_case("what", clock.SHIFT)
 def test_a_clock_that_was_set_moves_what_waits_and_looks_at_nothing_that_is_over(old: Store, what: str) -> None:
     plan = plan_of(old.connection, clock.SHIFT[what], {"step": 1})
     if "UPDATE jobs" in clock.SHIFT[what]:
@@ -163,14 +164,14 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@each_case("name", RUNS)
 def test_runs_are_found_by_their_job_or_their_id(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert f"SEARCH job_runs USING INDEX {RUNS[name]}" in plan, plan
     assert "SCAN job_runs" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["claim.POP", "promote.EXPIRED", "reads.EVENTS", "reads.EVENTS_OF_JOB"])
+@each_case("name", ["claim.POP", "promote.EXPIRED", "reads.EVENTS", "reads.EVENTS_OF_JOB"])
 def test_what_is_read_in_order_is_not_sorted(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert "TEMP B-TREE" not in plan, plan
@@ -181,9 +182,7 @@ def test_pop_is_one_search_of_its_index(old: Store) -> None:
     assert plan == "SEARCH jobs USING INDEX idx_jobs_pop (queue=?)"
 
 
-@pytest.mark.parametrize(
-    "name", ["reads.EVENTS", "reads.EVENTS_OF_JOB", "reads.LOG_IS_CUT", "reads.STATS", "counts.LOAD"]
-)
+@each_case("name", ["reads.EVENTS", "reads.EVENTS_OF_JOB", "reads.LOG_IS_CUT", "reads.STATS", "counts.LOAD"])
 def test_streams_and_stats_do_not_touch_jobs(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert not re.search(r"\bjobs\b", plan), plan
@@ -205,9 +204,9 @@ LISTINGS: list[tuple[dict[str, Any], dict[str, str], str | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("newest_first", [True, False])
-@pytest.mark.parametrize("cursor", [None, 500])
-@pytest.mark.parametrize(("filters", "walk", "index", "in_order_of_its_own"), LISTINGS, ids=str)
+@each_case("newest_first", [True, False])
+@each_case("cursor", [None, 500])
+@each_case(("filters", "walk", "index", "in_order_of_its_own"), LISTINGS)
 def test_a_listing_uses_the_index_of_its_filter(
     old: Store, filters: dict[str, Any], walk: dict[str, str], index: str | None, in_order_of_its_own: bool,
     newest_first: bool, cursor: int | None,

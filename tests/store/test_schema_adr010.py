@@ -8,6 +8,7 @@ import pytest
 
 from semantica_daemon.model.state import STATES
 from semantica_daemon.store.migrate import folder, migrate
+from tests.cases import each_case
 from tests.store import adr010
 from tests.store.schema import columns, definitions, index_columns, indexes, migrated
 
@@ -42,7 +43,7 @@ def test_the_copy_of_the_adr_is_whole(adr: sqlite3.Connection) -> None:
     assert len(ADR_COLUMNS) == 32
 
 
-@pytest.mark.parametrize("name", ADR_COLUMNS)
+@each_case("name", ADR_COLUMNS)
 def test_a_column_of_jobs_is_as_written(adr: sqlite3.Connection, whole: sqlite3.Connection, name: str) -> None:
     assert columns(whole, "jobs")[name] == columns(adr, "jobs")[name]
     assert definitions(whole, "jobs")[name] == definitions(adr, "jobs")[name]
@@ -77,7 +78,7 @@ def test_after_the_four_phases_the_schema_is_the_adr_s(tmp_path: Path, adr: sqli
     assert tables == {"jobs", "job_conditions", "schema_version"}
 
 
-@pytest.mark.parametrize("name", [name for name in adr010.INDEXES if name != "idx_jobs_pop"])
+@each_case("name", [name for name in adr010.INDEXES if name != "idx_jobs_pop"])
 def test_an_index_is_there_by_name_with_its_columns(
     adr: sqlite3.Connection, whole: sqlite3.Connection, name: str
 ) -> None:
@@ -90,7 +91,7 @@ def test_the_pop_index_gained_the_position_and_lost_the_history(whole: sqlite3.C
     assert "WHERE state = 'QUEUED' AND execution_mode IS NOT NULL" in " ".join(sql.split())
 
 
-@pytest.mark.parametrize("table", ["jobs", "job_conditions"])
+@each_case("table", ["jobs", "job_conditions"])
 def test_what_came_after_the_adr_only_adds(adr: sqlite3.Connection, whole: sqlite3.Connection, table: str) -> None:
     """A row written by a daemon of phase 4 is still a row: every new column is nullable or has a default."""
     added = columns(whole, table).keys() - columns(adr, table).keys()

@@ -1,10 +1,9 @@
 """Which run an orphan belongs to, as a table: by run id, tag, session or group, else by the runs started before."""
 
-import pytest
-
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor.owner import NO_RUN, UNKNOWN, owner_of
 from semantica_daemon.supervisor.run import Run
+from tests.cases import each_case
 
 
 def run(run_id: str, tag: int, pid: int, started_at: int) -> Run:
@@ -44,7 +43,7 @@ TABLE: dict[str, tuple[Process, str | None, int, list[Run], dict[str, int], str 
 }
 
 
-@pytest.mark.parametrize("case", TABLE)
+@each_case("case", TABLE)
 def test_an_orphan_belongs_to(case: str) -> None:
     orphan, run_id, tag, runs, kept, expected = TABLE[case]
     assert owner_of(orphan, run_id, tag, runs, kept) == expected
