@@ -22,13 +22,27 @@ Each figure is taken in turns (floor, daemon, floor, daemon …). "beside" is th
 daemon on an empty table; "ratio" is that of the medians, "spread" the smallest and largest ratio of two neighbours.
 A spread that reaches over the target means: not decided, measure again on a quieter machine.
 
-The floors: plain sqlite3 executing the daemon's own statements on the same schema, 100 rows a transaction or one, on
-rows made beforehand; and an asyncio server that echoes lines on a Unix socket. A no-op's life on the floor is insert,
-claim and finish, each 100 a transaction. For commands: subprocess.Popen("/bin/true").wait() in as many threads as there
-are slots, in a fresh interpreter; `head | cat > file`; `python -I -c pass`; and for noisy the same daemon, quiet. What
-has no target is only shown. Waiting: `due` is measured beside the same daemon while nothing is due.
+"floor" is a reference that never changes (scripts/benchmarks/floor.py): plain sqlite3 with the leanest schema that
+keeps the same promises, 100 jobs a transaction or one, on rows made beforehand. One at a time, the floor is that plus a
+round trip to an asyncio server that echoes lines. A figure without a target is only shown.
 
-names for --only: {names}
+  enqueue   jobs a second, 8 clients that send without waiting; beside: rows inserted into the floor
+  single    one client that waits for each reply, median; beside: a round trip and a commit of one job
+  noop32    no-op jobs a second from enqueue to DONE, 32 slots; beside: insert, claim and finish on the floor
+  noop2     the same with 2 slots
+  start     from the request to the arrival of job.started, on an idle daemon, median
+  true2     /bin/true until DONE, 2 slots; beside: subprocess.Popen("/bin/true").wait() in 2 threads
+  true4     the same with 4 slots and threads
+  true2big  true2 by a daemon that holds 300 MB
+  log       a job that writes zeros as fast as it can; beside: head | cat > file
+  add, run  `semantica add -- true`, `semantica run -- true`; beside: python -I -c pass
+  noisy     enqueue p99 while 2 jobs write without end; beside: the same daemon while it is quiet
+  due       10,000 jobs due at one instant: how many a second are queued, and enqueue p99 meanwhile; beside: before
+  lateness  from the time of an AT job to the arrival of its job.started
+  wakeups   how often an idle daemon with waiting jobs wakes up in a minute
+  idle      CPU and memory of a daemon that never had a job
+  memory    memory after 100,000 no-op jobs; beside: after 10,000
+  restart   from SIGTERM, or kill -9, until the daemon is ready again
 
 {instructions}
 examples:
@@ -49,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(
         prog="scripts/bench",
         description="Measure the daemon against a floor taken in the same run.",
-        epilog=EPILOG.format(names=" ".join(NAMES), instructions=instructions.HELP),
+        epilog=EPILOG.format(instructions=instructions.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found.add_argument("--repeats", type=positive, metavar="N", help="samples of each figure (5; with --quick 3)")
@@ -184,6 +198,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
         empty = opened(stack, folder / "e")
         full = None
         if options.history:
+            (folder / "f").mkdir(mode=0o700)
             fill(folder / "f", options.history, say)
             full = opened(stack, folder / "f")
         yield Bench(options, folder, stand, empty, full)
@@ -199,7 +214,7 @@ def opened(stack: ExitStack, home: Path) -> Daemon:
 def main() -> int:
     options = parser().parse_args()
     if options.instructions:
-        return instructions.main(options.only or [], options.record)
+        return instructions.main(options.only or [], options.record, options.history)
     if options.explain:
         sys.stdout.write(explain(options.explain))
         return 0

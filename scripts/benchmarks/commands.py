@@ -42,8 +42,10 @@ def trues(stand: Stand, daemon: Daemon, count: int) -> float:
     return count / (all_done(daemon, QUEUE, wanted) - start)
 
 
-def bare_trues(stand: Stand, count: int) -> float:
-    return count / float(said([sys.executable, "-I", str(HERE / "spawning.py"), str(SLOTS), str(count), *TRUE]))
+def bare_trues(threads: int) -> Callable[[Stand, int], float]:
+    """As many threads as the daemon has slots."""
+    spawning = [sys.executable, "-I", str(HERE / "spawning.py"), str(threads)]
+    return lambda stand, count: count / float(said([*spawning, str(count), *TRUE]))
 
 
 def log_written(stand: Stand, daemon: Daemon, count: int) -> float:
@@ -109,15 +111,24 @@ def said(argv: list[str], env: dict[str, str] | None = None) -> str:
 
 
 TRUE2 = Taken(
-    Figure("true2", "/bin/true until DONE, 2 slots", "/s", Target(0.8, True, "floor")),
-    SLOTS,
+    Figure("true2", "/bin/true until DONE, 2 slots", "/s", Target(0.45, True, "floor")),
+    2,
     1_000,
     200,
     trues,
-    bare_trues,
+    bare_trues(2),
+)
+TRUE4 = Taken(
+    Figure("true4", "/bin/true until DONE, 4 slots", "/s", Target(0.55, True, "floor")),
+    4,
+    1_000,
+    200,
+    trues,
+    bare_trues(4),
 )
 TAKEN = [
     TRUE2,
+    TRUE4,
     Taken(
         Figure("log", "log of one noisy job, until DONE", "MB/s", None),
         SLOTS,
@@ -154,7 +165,7 @@ def true2big(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> It
             raise RuntimeError(f"the daemon was to hold 300 MB and holds {daemon.rss_bytes() / MEGABYTE:.0f} MB")
         trues(stand, daemon, max(count // 10, 10))
         for number in range(repeats):
-            floor.append(bare_trues(stand, count))
+            floor.append(bare_trues(SLOTS)(stand, count))
             samples.append(trues(stand, daemon, count))
             say(f"true2big {number + 1}/{repeats}: {shown(floor[-1], '/s')}  {shown(samples[-1], '/s')}")
     what = "/bin/true until DONE, 2 slots, 300 MB"

@@ -1,110 +1,100 @@
-"""A home whose table is already full of finished jobs, written straight into the database while no daemon runs: jobs,
-their runs, the events that retention would have kept, the lanes, and the counts."""
+"""A home whose tables are full of finished jobs. The store's own verbs make a first block of them; SQL then copies its
+rows with other ids, numbers and times, whatever columns they have."""
 
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
-from typing import Any
 
-import msgspec
+from benchmarks.floor import keep_freed_memory
+from benchmarks.instructions.prepare import prepare
+from benchmarks.instructions.store import Store
+from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.wire.job import JobSpec
 
-from benchmarks.floor import JOB_TYPE, event, keep_freed_memory, new_job
-from semantica_daemon.store.arrival import NewJob
-from semantica_daemon.store.counts import COLUMNS, STORE
-from semantica_daemon.store.database import connect
-from semantica_daemon.store.ids import Ids
-from semantica_daemon.store.migrate import migrate
-from semantica_daemon.store.tx import INSERT_EVENT
-
-PART = 10_000
-MOST_EVENTS = 1_000_000
-EVENTS_A_JOB = 3
-SUBJECTS = 10_000
+BLOCK = 5_000
+BATCH = 100
+MOST_EVENTS = 1_000_000  # retention keeps no more
 WEEK_MS = 7 * 86_400_000
-RAN_MS = 5
-QUEUES = ("default", "held")
+RULES = {queue: QueueRules(slots=BATCH) for queue in ("default", "held")}
 
-FIELDS = (*NewJob.__struct_fields__, "started_at", "run_id", "attempts", "run_count")
-INSERT_JOB = f"INSERT INTO jobs ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
-INSERT_RUN = """
-INSERT INTO job_runs (run_id, job_id, attempt, status, params_snapshot, started_at, finished_at)
-VALUES (?, ?, 1, 'DONE', '{}', ?, ?)
+# How a copy differs from its original, by column; `k` is the number of the copy, :NAME the largest value of the block.
+TIME = "{} + k * :apart_ms"
+ID = "substr({0}, 1, length({0}) - 8) || printf('%08x', k)"
+CHANGED = {
+    ("jobs", "id"): ID, ("jobs", "number"): "{} + k * :jobs", ("jobs", "run_id"): ID,
+    ("jobs", "position"): "{} + k * :positions", ("jobs", "last_event"): "{} + k * :events",
+    ("jobs", "generation"): "iif({0} = 0, 0, {0} + k * :generations)",
+    ("job_runs", "run_id"): ID, ("job_runs", "job_id"): ID, ("job_runs", "job_number"): "{} + k * :jobs",
+    ("job_events", "sequence"): "{} + k * :events", ("job_events", "previous"): "{} + k * :events",
+    ("job_events", "job_id"): ID, ("job_events", "job_number"): "{} + k * :jobs",
+}  # fmt: skip
+COPIES = "WITH RECURSIVE copies(k) AS (VALUES (:first) UNION ALL SELECT k + 1 FROM copies WHERE k < :last)"
+LARGEST = """
+SELECT (SELECT max(rowid) FROM jobs) AS jobs, (SELECT max(position) FROM jobs) AS positions,
+  (SELECT max(generation) FROM jobs) AS generations, (SELECT max(sequence) FROM job_events) AS events
 """
-INSERT_LANE = """
-INSERT OR REPLACE INTO lanes (subject_key, job_type, generation, job_id, ended, numbered_by)
-VALUES (?, ?, ?, ?, 'DONE', 'server')
-"""
 
 
-class Past:
-    """The rows of one part, table by table."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Any, ...]] = []
-        self.runs: list[tuple[Any, ...]] = []
-        self.lanes: list[tuple[Any, ...]] = []
-        self.events: list[tuple[Any, ...]] = []
-
-
-def fill(home: Path, count: int, say: Callable[[str], None]) -> None:
-    """The two queues that are measured share the jobs; every second job has a subject."""
-    home.mkdir(mode=0o700)
+def fill(home: Path, count: int, say: Callable[[str], None], now: int | None = None) -> None:
+    """About `count` jobs that have ended in the week before `now`: whole blocks."""
     keep_freed_memory()
-    connection = connect(home / "meta.db")
-    now = int(time.time() * 1000)
-    migrate(connection, now)
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA cache_size = -262144")
-    ids = Ids(Random())
-    for first in range(0, count, PART):
-        past = Past()
-        for number in range(first, min(first + PART, count)):
-            _add(past, ids, number, count, now - WEEK_MS + number * WEEK_MS // count)
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(INSERT_JOB, past.jobs)
-        connection.executemany(INSERT_RUN, past.runs)
-        connection.executemany(INSERT_LANE, past.lanes)
-        connection.executemany(INSERT_EVENT, past.events)
-        connection.execute("COMMIT")
-        if (first // PART) % 10 == 9:
-            say(f"history: {first + PART:,} of {count:,} finished jobs")
-    connection.executemany(STORE, _counts(count))
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    now = now or int(time.time() * 1000)
+    block = min(count, BLOCK)
+    connection = first_block(home, block, now - WEEK_MS)
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", "foreign_keys = OFF", "cache_size = -262144"):
+        connection.execute(f"PRAGMA {pragma}")
+    copies = count // block - 1
+    if copies:
+        say(f"history: {count:,} finished jobs …")
+        copy(connection, copies)
+    connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
 
 
-def _add(past: Past, ids: Ids, number: int, count: int, at: int) -> None:
-    job_id, run_id, queue = ids.job(), ids.run(at), QUEUES[number % 2]
-    subject, generation = "", 0
-    if number % 4 >= 2:
-        turn, lane = divmod(number // 4 * 2 + number % 2, SUBJECTS)
-        generation = turn + 1
-        subject = f"file:src/module_{lane}.py"
-        past.lanes.append((subject, JOB_TYPE, generation, job_id))
-    job = msgspec.structs.replace(
-        new_job(job_id, queue, at, (number + 1) * 100),
-        state="DONE", finished_at=at + RAN_MS, updated_at=at + RAN_MS, event_count=EVENTS_A_JOB,
-        subject_key=subject, generation=generation,
-    )  # fmt: skip
-    past.jobs.append((*msgspec.structs.astuple(job), at, run_id, 1, 1))
-    past.runs.append((run_id, job_id, at, at + RAN_MS))
-    if (count - number) * EVENTS_A_JOB <= MOST_EVENTS:
-        past.events += _events(number * EVENTS_A_JOB, job_id, run_id, at, queue)
+def first_block(home: Path, jobs: int, start: int) -> sqlite3.Connection:
+    """Both queues that are measured share the jobs; every second job has a subject, and each subject has two jobs."""
+    admission = prepare(home, start)
+    store = Store(home, BATCH, start, RULES)
+    for first in range(0, jobs, BATCH):
+        specs = [spec(number, jobs) for number in range(first, min(first + BATCH, jobs))]
+        store.enqueue_jobs([admission.admit(one) for one in specs])
+        store.finish(store.claim())
+    return store.connection
 
 
-def _events(before: int, job_id: str, run_id: str, at: int, queue: str) -> list[tuple[Any, ...]]:
-    """Numbered as if the older ones had been pruned; sqlite_sequence follows the largest by itself."""
-    run = {"run_id": run_id, "attempt": 1}
-    life = [
-        event(job_id, 1, at, "job.queued", {"queue": queue, "job_type": JOB_TYPE}, queue),
-        event(job_id, 2, at, "job.started", run, queue),
-        event(job_id, 3, at + RAN_MS, "job.done", {**run, "duration_ms": RAN_MS}, queue),
-    ]
-    return [(number, *one[1:]) for number, one in enumerate(life, before + 1)]
+def spec(number: int, jobs: int) -> JobSpec:
+    subject = f"file:src/module_{number % (jobs // 2)}.py" if number // 2 % 2 else None
+    return JobSpec(job_type="semantica.noop", queue=("default", "held")[number % 2], subject_key=subject)
 
 
-def _counts(count: int) -> list[tuple[Any, ...]]:
-    shares = {"default": count - count // 2, "held": count // 2}
-    known = {queue: {"done": n, "runs": n, "ended_runs": n, "run_ms": n * RAN_MS} for queue, n in shares.items()}
-    return [(queue, *(values.get(column, 0) for column in COLUMNS)) for queue, values in known.items()]
+def copy(connection: sqlite3.Connection, copies: int) -> None:
+    connection.row_factory = sqlite3.Row
+    values = dict(connection.execute(LARGEST).fetchone())
+    values |= {"last": copies, "apart_ms": WEEK_MS // (copies + 1)}
+    kept = max(1, copies + 1 - MOST_EVENTS // values["events"])
+    connection.execute("BEGIN IMMEDIATE")
+    for table, first in (("jobs", 1), ("job_runs", 1), ("job_events", kept)):
+        connection.execute(f"CREATE TEMP TABLE block AS SELECT * FROM {table}")
+        connection.execute(copied(connection, table), {**values, "first": first})
+        connection.execute("DROP TABLE block")
+    if kept > 1:
+        connection.execute("DELETE FROM job_events WHERE sequence <= ?", (values["events"],))
+    job_id = ID.format("job_id").replace("k", ":last")
+    connection.execute(f"UPDATE lanes SET generation = generation + :last * :generations, job_id = {job_id}", values)
+    totals = [name for name in columns(connection, "queue_counts") if name not in ("queue", "recent_run_ms")]
+    counted = [f"{name} = {name} * (:last + 1)" for name in totals]
+    connection.execute(f"UPDATE queue_counts SET {', '.join(counted)}", values)
+    connection.execute("COMMIT")
+
+
+def copied(connection: sqlite3.Connection, table: str) -> str:
+    """In the order of time, so that rows lie as if they had been written one after the other."""
+    names = columns(connection, table)
+    changes = [CHANGED.get((table, name), TIME if name.endswith("_at") else "{}").format(name) for name in names]
+    insert = f"INSERT INTO {table} ({', '.join(names)})"
+    return f"{COPIES} {insert} SELECT {', '.join(changes)} FROM copies CROSS JOIN block"
+
+
+def columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row["name"] for row in connection.execute(f"PRAGMA table_info({table})")]

@@ -13,14 +13,16 @@ from semantica_daemon.store.migrate import migrate
 from semantica_daemon.wire.job import JobSpec
 
 
-def main(folder: Path) -> None:
+def prepare(folder: Path, now: int = NOW) -> Admission:
+    """What admitted the jobs, for others."""
     connection = connect(folder / DATABASE)
-    migrate(connection, NOW)
+    migrate(connection, now)
     connection.close()
     admission = Admission(handlers.load({}, []).payload_decoders(), {"PATH": "/usr/bin:/bin"}, 2_097_152)
     specs = {queue: JobSpec(job_type="semantica.noop", queue=queue) for queue in RULES}
     (folder / JOBS).write_bytes(pickle.dumps({queue: admission.admit(spec) for queue, spec in specs.items()}))
+    return admission
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    prepare(Path(sys.argv[1]))

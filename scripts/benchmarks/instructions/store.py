@@ -8,13 +8,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from semantica_daemon.model.admission import Admission
+import msgspec
+
+from semantica_daemon.model.admission import Admission, Admitted
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.database import Command, Database, connect
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.wire.job import JobSpec
 
 NOW = 1_800_000_000_000
 RULES = {"default": QueueRules(max_queued=100_000_000), "held": QueueRules(slots=0, max_queued=100_000_000)}
@@ -23,19 +26,22 @@ JOBS = "jobs.pickle"
 
 
 class Store:
-    """The database of a prepared folder, with a seed and a clock that advances a millisecond a transaction."""
+    """The database of a prepared folder, with a clock that advances a millisecond a transaction, and ids that depend on
+    its first instant. `rules` may be others than those of the figures, which never claim a job of the queue `held`."""
 
-    def __init__(self, folder: Path, slots: int) -> None:
+    def __init__(self, folder: Path, slots: int, now: int = NOW, rules: dict[str, QueueRules] = RULES) -> None:
         self.wal = folder / f"{DATABASE}-wal"
         self.connection = connect(folder / DATABASE)
         admission = Admission({}, {}, 0)  # only a template's job would be admitted by the store
-        self._database = Database(self.connection, limits(slots, RULES), Random(0), admission, CurrentFacts())
-        self._jobs: dict[str, Any] = pickle.loads((folder / JOBS).read_bytes())
-        self._now = NOW
+        self._database = Database(self.connection, limits(slots, rules), Random(now), admission, CurrentFacts())
+        self._jobs = {queue: _decoded(job) for queue, job in pickle.loads((folder / JOBS).read_bytes()).items()}
+        self._now = now
 
     def enqueue(self, count: int, queue: str = "default") -> None:
-        """A job of the queue `held` is never claimed."""
-        self._transact([Command(enqueue, self._jobs[queue])] * count)
+        self.enqueue_jobs([self._jobs[queue]] * count)
+
+    def enqueue_jobs(self, jobs: list[Any]) -> None:
+        self._transact([Command(enqueue, job) for job in jobs])
 
     def claim(self) -> list[Any]:
         """Starts as many waiting jobs as there are free slots."""
@@ -52,6 +58,11 @@ class Store:
         if failed:
             raise failed[0]
         return committed
+
+
+def _decoded(job: Admitted) -> Admitted:
+    """A spec from the wire shares the objects of its defaults; one that was pickled has copies of them."""
+    return msgspec.structs.replace(job, spec=JobSpec(job_type=job.spec.job_type, queue=job.spec.queue))
 
 
 def discard_wal(folder: Path) -> None:

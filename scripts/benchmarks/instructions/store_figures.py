@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.history import fill
 from benchmarks.instructions import split, valgrind
-from benchmarks.instructions.store import discard_wal
+from benchmarks.instructions.store import NOW, discard_wal
 from benchmarks.instructions.valgrind import python
 
 N = 300
@@ -23,9 +24,20 @@ STEPS = {"enqueue": MORE_ENQUEUED, "claim": MORE_CLAIMED, "finish": MORE_FINISHE
 
 def store() -> dict[str, float]:
     with prepared() as folder:
-        once, enqueued, claimed, finished = (
-            valgrind.count(program(folder, jobs)) for jobs in (ONCE, MORE_ENQUEUED, MORE_CLAIMED, MORE_FINISHED)
-        )
+        return in_folder(folder)
+
+
+def aged(finished: int) -> dict[str, float]:
+    """The same on a database with that many finished jobs."""
+    with tempfile.TemporaryDirectory(prefix="si-") as folder:
+        fill(Path(folder), finished, lambda line: None, NOW)
+        return in_folder(Path(folder))
+
+
+def in_folder(folder: Path) -> dict[str, float]:
+    once, enqueued, claimed, finished = (
+        valgrind.count(program(folder, jobs)) for jobs in (ONCE, MORE_ENQUEUED, MORE_CLAIMED, MORE_FINISHED)
+    )
     return {
         "store-enqueue": (enqueued - once) / N,
         "store-claim": (claimed - enqueued) / N,
@@ -40,6 +52,17 @@ def guard() -> dict[str, float]:
             valgrind.count(program(folder, jobs)) for jobs in (ONCE, MORE_ENQUEUED, MORE_FINISHED)
         )
     return {"store-enqueue": (enqueued - once) / N, "store-run": (finished - enqueued) / N}
+
+
+def floor() -> dict[str, float]:
+    """The reference floor, to compare the store with: `benchmarks/floor` says what it keeps."""
+    once, enqueued, finished = (_floor(*jobs) for jobs in ((N, N), (2 * N, N), (N, 2 * N)))
+    return {"floor-enqueue": (enqueued - once) / N, "floor-run": (finished - enqueued) / N}
+
+
+def _floor(enqueued: int, finished: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="si-") as folder:
+        return valgrind.count(python("floor_program", str(enqueued), str(finished), str(2 * N), folder))
 
 
 def commits() -> dict[str, float]:
