@@ -1,5 +1,6 @@
 """Fixtures for all tests: the anyio backend, homes, and a daemon on a manual clock or in real time."""
 
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.skip(reason="scripts/soak runs it"))
+
+
+def pytest_collection_finish() -> None:
+    """Takes what the collection made, which stays, out of all later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def order_of(path: Path) -> int:

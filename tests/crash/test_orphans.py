@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,34 +74,33 @@ def edited(home: Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-@pytest.mark.parametrize("kind", STAYING)
-def test_orphans_are_ended_though_daemon_and_supervisor_are_dead(process: Process, journal: Journal, kind: str) -> None:
+def test_orphans_are_ended_though_daemon_and_supervisor_are_dead(process: Process, journal: Journal) -> None:
     process.start()
-    job_id = enqueue(process, journal, kind)
-    journal.until("beat", STAYING[kind])
+    jobs = [enqueue(process, journal, kind) for kind in STAYING]
+    journal.until("beat", sum(STAYING.values()))
     left = orphan(process)
-    assert len(left) == STAYING[kind]
+    assert len(left) == sum(STAYING.values())
     start_again(process)
     assert process_list.processes(process.home) == []
-    job = job_of(process, job_id)
-    assert (job["state"], job["error"]["code"], job["run_count"]) == ("FAILED", "E_ENGINE_CRASH", 1)
-    assert len(journal.begun()) == 1
+    ends = [job_of(process, job_id) for job_id in jobs]
+    told = {(job["state"], job["error"]["code"], job["run_count"]) for job in ends}
+    assert told == {("FAILED", "E_ENGINE_CRASH", 1)}
+    assert len(journal.begun()) == len(jobs)
 
 
-@pytest.mark.parametrize("kind", ["plain", "fork", "deaf_escape"])
-@pytest.mark.parametrize("spec", [{"max_attempts": 2}, {"on_interrupt": "requeue"}], ids=["retry", "requeue"])
-def test_the_next_run_begins_when_the_old_one_is_gone(
-    process: Process, journal: Journal, kind: str, spec: dict[str, Any]
-) -> None:
+def test_the_next_run_begins_when_the_old_one_is_gone(process: Process, journal: Journal) -> None:
     """The journal tells: the new run finds the lock free that all of the old one held, and no beat comes after it."""
     process.start()
-    job_id = enqueue(process, journal, kind, 300, grace_ms=50, **spec)
-    journal.until("beat", STAYING[kind])
+    kinds = ["plain", "fork", "deaf_escape"]
+    retried = [enqueue(process, journal, kind, 300, grace_ms=50, max_attempts=2) for kind in kinds]
+    requeued = [enqueue(process, journal, kind, 301, grace_ms=50, on_interrupt="requeue") for kind in kinds]
+    journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
     orphan(process)
     start_again(process)
-    job = ended(process, job_id)
-    assert (job["state"], job["run_count"], len(journal.begun())) == ("DONE", 2, 2)
-    assert job["attempts"] == (1 if "on_interrupt" in spec else 2)
+    for jobs, attempts in ((retried, 2), (requeued, 1)):
+        ends = [ended(process, job_id) for job_id in jobs]
+        assert {(job["state"], job["run_count"], job["attempts"]) for job in ends} == {("DONE", 2, attempts)}
+    assert len(journal.begun()) == 2 * len(retried + requeued)
     journal.check(process.home, ended=True)
     assert process_list.processes(process.home) == []
 
@@ -121,14 +120,12 @@ def test_a_cancel_and_an_interruption_that_were_accepted_hold(process: Process, 
     assert process_list.processes(process.home) == []
 
 
-@pytest.mark.parametrize("kind", STAYING)
-def test_when_only_the_daemon_dies_its_supervisor_ends_the_runs_and_leaves(
-    process: Process, journal: Journal, kind: str
-) -> None:
+def test_when_only_the_daemon_dies_its_supervisor_ends_the_runs_and_leaves(process: Process, journal: Journal) -> None:
     """Nobody has to start another one for that."""
     process.start()
-    enqueue(process, journal, kind)
-    journal.until("beat", STAYING[kind])
+    for kind in STAYING:
+        enqueue(process, journal, kind)
+    journal.until("beat", sum(STAYING.values()))
     process.kill()
     process_list.check_empty(process.home)
 
@@ -181,20 +178,20 @@ def test_a_supervisor_that_hangs_is_killed_in_the_end(process: Process, journal:
     process_list.check(process.home)
 
 
-@pytest.mark.parametrize("kind", ["plain", "deaf_escape"])
 def test_when_only_the_supervisor_dies_its_runs_end_and_the_next_one_takes_over(
-    process: Process, journal: Journal, kind: str
+    process: Process, journal: Journal
 ) -> None:
     process.start()
-    failed = enqueue(process, journal, kind, subject_key="failed")
-    again = enqueue(process, journal, kind, 300, subject_key="again", on_interrupt="requeue", grace_ms=50)
-    journal.until("beat", 2 * STAYING[kind])
+    kinds = ["plain", "deaf_escape"]
+    once = [enqueue(process, journal, kind) for kind in kinds]
+    again = [enqueue(process, journal, kind, 300, on_interrupt="requeue", grace_ms=50) for kind in kinds]
+    journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
     (supervisor,) = process_list.supervisors(process.home)
     process_list.kill([supervisor])
-    job = ended(process, failed)
-    assert (job["state"], job["error"]["code"]) == ("FAILED", "E_ENGINE_CRASH")
-    job = ended(process, again)
-    assert (job["state"], job["attempts"], job["run_count"]) == ("DONE", 1, 2)
+    failed = [ended(process, job_id) for job_id in once]
+    assert {(job["state"], job["error"]["code"]) for job in failed} == {("FAILED", "E_ENGINE_CRASH")}
+    done = [ended(process, job_id) for job_id in again]
+    assert {(job["state"], job["attempts"], job["run_count"]) for job in done} == {("DONE", 1, 2)}
     assert process_list.supervisors(process.home) not in ([], [supervisor])
     process_list.check(process.home)
     journal.check(process.home, ended=True)
@@ -252,6 +249,7 @@ class Stranger:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
         self.started_at = int(fields[19]) * 1000 // os.sysconf("SC_CLK_TCK")
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.known = {"pid": self.process.pid, "pid_started_at": self.started_at, "boot_id": self.boot_id}
 
     def __enter__(self) -> "Stranger":
         return self
@@ -264,7 +262,7 @@ class Stranger:
         return self.process.poll() is None
 
 
-WHOSE = [
+WHOSE: list[tuple[dict[str, Any], bool]] = [
     ({}, False),
     ({"pid_started_at": 1}, True),
     ({"boot_id": "of the boot before"}, True),
@@ -272,25 +270,30 @@ WHOSE = [
 ]
 
 
-@pytest.mark.parametrize(("other", "lives"), WHOSE, ids=["itself", "reused", "rebooted", "unknown"])
 def test_a_process_that_has_the_pid_of_a_run_is_touched_only_if_it_is_that_very_one(
-    home: Path, journal: Journal, other: dict[str, Any], lives: bool
+    process: Process, journal: Journal
 ) -> None:
     """What the database knows of a run is made to name a stranger, wholly or in part."""
-    with Process(home, SEMANTICA_FAILPOINT="after_claim_before_start:kill:1").start() as process:
-        job_id = enqueue(process, journal, "plain", 0, max_attempts=2)
-        assert process.process is not None
-        process.process.wait(10)
-    with Stranger() as stranger:
-        known = {"pid": stranger.process.pid, "pid_started_at": stranger.started_at, "boot_id": stranger.boot_id}
-        with edited(home) as connection:
-            update = "UPDATE job_runs SET pid = :pid, pid_started_at = :pid_started_at, boot_id = :boot_id"
-            connection.execute(update, known | other)
-        with Process(home).start() as process:
-            assert (ended(process, job_id)["state"], job_of(process, job_id)["run_count"]) == ("DONE", 2)
-            assert stranger.is_alive() is lives
-            assert process.stop() == 0
-    assert len(journal.begun()) == 1
+    with Process(process.home, SEMANTICA_FAILPOINT="after_claim_before_start:kill:1").start() as killed:
+        commands = [journal.command("plain", 0, f"lane-{number}") for number in range(len(WHOSE))]
+        specs = [{"job_type": "command", "payload": one, "max_attempts": 2, "backoff_base_ms": 1} for one in commands]
+        with suppress(EOFError, OSError):
+            killed.call("job.enqueue_many", jobs=specs)
+        assert killed.process is not None
+        killed.process.wait(10)
+    with ExitStack() as stack:
+        strangers = [stack.enter_context(Stranger()) for _ in WHOSE]
+        with edited(process.home) as connection:
+            runs = connection.execute("SELECT run_id FROM job_runs WHERE status = 'RUNNING'").fetchall()
+            for (run_id,), stranger, (other, _) in zip(runs, strangers, WHOSE, strict=True):
+                update = "UPDATE job_runs SET pid = :pid, pid_started_at = :pid_started_at, boot_id = :boot_id"
+                connection.execute(f"{update} WHERE run_id = :run_id", stranger.known | other | {"run_id": run_id})
+        process.start()
+        ends = [ended(process, job["job_id"]) for job in process.call("job.list")["items"]]
+        assert [(job["state"], job["run_count"]) for job in ends] == [("DONE", 2)] * len(WHOSE)
+        assert [stranger.is_alive() for stranger in strangers] == [lives for _, lives in WHOSE]
+        assert process.stop() == 0
+    assert len(journal.begun()) == len(WHOSE)
 
 
 # Seed 004's matrix for a job that ran a command: what the run says, and what becomes of the job.
@@ -302,18 +305,17 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "state"), ROWS, ids=["no run", "done", "failed", "cancelled"])
-def test_whatever_the_run_of_a_running_job_says_its_processes_are_ended(
-    process: Process, journal: Journal, edit: str, state: str
-) -> None:
+def test_whatever_the_run_of_a_running_job_says_its_processes_are_ended(process: Process, journal: Journal) -> None:
     process.start()
-    job_id = enqueue(process, journal, "escape")
-    journal.until("beat", 2)
+    jobs = [enqueue(process, journal, "escape", FOR_EVER_MS + number) for number in range(len(ROWS))]
+    journal.until("beat", 2 * len(ROWS))
+    runs = [job_of(process, job_id)["runs"][-1]["run_id"] for job_id in jobs]
     orphan(process)
     with edited(process.home) as connection:
-        connection.execute(edit)
+        for run_id, (edit, _) in zip(runs, ROWS, strict=True):
+            connection.execute(f"{edit} WHERE run_id = ?", (run_id,))
     process.start()
-    assert job_of(process, job_id)["state"] == state
+    assert [job_of(process, job_id)["state"] for job_id in jobs] == [state for _, state in ROWS]
     assert process_list.processes(process.home) == []
 
 

@@ -4,11 +4,13 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.harness import Harness, Process
+from tests.homes import migrated_home
 
 
 def _deleted(path: Path) -> None:
@@ -78,14 +80,15 @@ async def test_a_lost_folder_does_not_stop_the_daemon(manual: Harness, home: Pat
     await again.close()
 
 
-@pytest.mark.parametrize("name", ["meta.db", "daemon.lock"])
-def test_a_daemon_whose_files_were_removed_leaves(home: Path, name: str) -> None:
-    """It would acknowledge what nobody can ever read again."""
-    with Process(home) as process:
-        process.start()
-        (home / name).unlink()
-        if name == "daemon.lock":
-            (home / name).touch()
-        assert process.process is not None
-        assert process.process.wait(15) == 70
-        assert f"{name} was removed or replaced" in process.stderr()
+def test_a_daemon_whose_files_were_removed_leaves() -> None:
+    """It would acknowledge what nobody can ever read again. Both daemons at once: each looks every five seconds."""
+    with ExitStack() as stack:
+        homes = {name: stack.enter_context(migrated_home()) for name in ("meta.db", "daemon.lock")}
+        processes = {name: stack.enter_context(Process(home)).start() for name, home in homes.items()}
+        for name, home in homes.items():
+            (home / name).unlink()
+        (homes["daemon.lock"] / "daemon.lock").touch()
+        for name, process in processes.items():
+            assert process.process is not None
+            assert process.process.wait(15) == 70
+            assert f"{name} was removed or replaced" in process.stderr()
