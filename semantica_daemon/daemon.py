@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -158,8 +159,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
         inherited, arg_max = environment.allowed(os.environ), os.sysconf("SC_ARG_MAX")
         admission, current = Admission(found.payload_decoders(), inherited, arg_max), CurrentFacts()
         database = open_database(setting, admission, current)
-        lock.watch(setting.paths.database)
-        async with open_readers(setting.paths.database) as readers, anyio.create_task_group() as tasks:
+        lock.watch(Path(setting.paths.database))
+        async with open_readers(Path(setting.paths.database)) as readers, anyio.create_task_group() as tasks:
             daemon = assemble(setting, Opened(lock, found, admission, current, database, readers))
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.look_at_clock()
@@ -180,7 +181,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
 
 async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
     """Ends the processes of an earlier daemon's runs, before anything is retried. Returns the runs that do not end."""
-    await asyncio.to_thread(supervisors.wait_until_alone, setting.paths.data / SUPERVISOR_LOCK)
+    await asyncio.to_thread(supervisors.wait_until_alone, Path(setting.paths.data, SUPERVISOR_LOCK))
     left = [orphans.Identity(*row) for row in await readers.ask(reads.orphans)]
     escaped = await asyncio.to_thread(orphans.end_orphans, left) if left else set()
     if escaped:
@@ -194,7 +195,7 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
     open_connections: OpenConnections = set()
     services = Services(bind_methods(setting, opened, engine, open_connections), engine.commands, engine.lifecycle)
     connections = Connections(services, open_connections)
-    server = Server(SocketFile(setting.paths.socket), connections, opened.lock, clock)
+    server = Server(SocketFile(Path(setting.paths.socket)), connections, opened.lock, clock)
     scheduler = Pass(engine.scheduler.step, engine.wakes.scheduler, clock)
     machine = Pass(engine.machine.step, engine.wakes.machine, clock)
     check = check_every_few_seconds(server, engine.writer, [engine.dispatcher, scheduler, machine])
@@ -241,7 +242,7 @@ def bind_methods(setting: Setting, opened: Opened, engine: Engine, open_connecti
         ScheduleMethods(readers),
         MachineMethods(machine),
         QueueMethods(readers, setting.limits),
-        AdminMethods(observed, readers, setting.paths.database, shown_config(setting), engine.lifecycle, clock),
+        AdminMethods(observed, readers, Path(setting.paths.database), shown_config(setting), engine.lifecycle, clock),
         ProtocolMethods(feed.epoch),
     )
     return MethodTable({name: binding for family in families for name, binding in family.bindings().items()})
@@ -264,16 +265,16 @@ def check_every_few_seconds(
 
 def shown_config(setting: Setting) -> dict[str, Any]:
     """The result of admin.config."""
-    where = {name: paths.shown(path) for name, path in setting.paths._asdict().items()}
+    where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
     return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
 def run_dependencies(setting: Setting, opened: Opened, commands: CommandQueue, feed: Feed) -> RunDependencies:
-    data, clock = setting.paths.data, setting.clock
+    data, clock = Path(setting.paths.data), setting.clock
     settings = SpawnSettings(
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
-        socket=str(setting.paths.socket),
+        socket=setting.paths.socket,
         environment=environment.allowed(os.environ),
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
@@ -293,7 +294,7 @@ def run_dependencies(setting: Setting, opened: Opened, commands: CommandQueue, f
 
 def open_database(setting: Setting, admission: Admission, current: CurrentFacts) -> Database:
     try:
-        connection = connect(setting.paths.database)
+        connection = connect(Path(setting.paths.database))
         applied = migrate(connection, setting.clock.now())
     except sqlite3.Error as error:
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY

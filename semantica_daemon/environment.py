@@ -1,7 +1,7 @@
 """Which variables of somebody's environment a job gets, and which of them are secrets. Standard library only: the
 client sends by this list what its caller has, the daemon takes by it what it was started with."""
 
-from collections.abc import Mapping
+import os
 
 NAMES = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR", "EDITOR",
@@ -18,9 +18,30 @@ SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 REDACTED = "***"
 
 
-def allowed(environment: Mapping[str, str]) -> dict[str, str]:
+def allowed(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
     """What goes on to a job without being asked for."""
     return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}
+
+
+def variables_to_send(environment: "os._Environ[str] | dict[str, str]", everything: bool = False) -> dict[str, str]:
+    """What the client sends along with a command: the allowed variables, or all of them, as far as a job may be given
+    them and JSON can carry them."""
+    chosen = environment if everything else allowed(environment)
+    return {name: value for name, value in chosen.items() if may_be_given(name) and is_text(value)}
+
+
+def may_be_given(name: str) -> bool:
+    """False for the names of exported shell functions and for the daemon's own variables."""
+    return name.isidentifier() and name.isascii() and not is_ours(name)
+
+
+def is_text(value: str) -> bool:
+    """False when bytes that are not UTF-8 came in as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_secret(name: str) -> bool:

@@ -13,19 +13,35 @@ class Refusal(Exception):
     code: ClassVar[str] = "E_VALIDATION"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, problem: str, hint: str = "", **details: Any) -> None:
+        """`details` go into the error's data; `path` is the JSON path of the field that `problem` is about."""
+        super().__init__(problem)
+        self.problem = problem
         self.hint = hint
         self.details = details
 
+    @property
+    def message(self) -> str:
+        return f"{self.problem} - at `{self.details['path']}`" if "path" in self.details else self.problem
+
+    def __str__(self) -> str:
+        return self.message
+
     def moved(self, old: str, new: str) -> "Refusal":
-        """Itself, with the path of its field inside a larger document."""
+        """This refusal, after the document it is about has become a part of a larger one."""
         path = self.details.get("path", "$")
         if path.startswith(old):
             self.details["path"] = new + path[len(old) :]
-            self.message = self.message.replace(f"`{path}`", f"`{self.details['path']}`")
         return self
+
+
+def located(message: str, root: str = "$") -> tuple[str, str]:
+    """A ValidationError of msgspec as the problem and the JSON path of its field; the document begins at `root`."""
+    problem, at, where = message.rpartition(" - at `")
+    if not at:
+        return message, root
+    kind, _, path = where.removesuffix("`").partition("$")
+    return (f"{problem} (a {kind.partition('`')[0]})" if kind else problem), root + path
 
 
 class ParseFailed(Refusal):

@@ -46,7 +46,7 @@ def locked(where: Paths) -> Iterator[HomeLock]:
         limit = f"more than {paths.LONGEST_SOCKET} bytes"
         raise StartRefused(f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}")
     try:
-        for folder in (where.data, where.socket.parent):
+        for folder in (where.data, os.path.dirname(where.socket)):
             paths.make_private(folder)
         handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -57,11 +57,11 @@ def locked(where: Paths) -> Iterator[HomeLock]:
         os.close(handle)
         if not isinstance(error, BlockingIOError):
             raise StartRefused(f"{where.lock} cannot be locked: {error}; use a folder on a local disk", 77) from error
-        message = f"another semanticad already runs for {where.data} (it holds {where.lock.name})"
+        message = f"another semanticad already runs for {where.data} (it holds {os.path.basename(where.lock)})"
         raise StartRefused(f"{message}: use that one, or set SEMANTICA_HOME to another folder", 75) from None
     forks.keep_from_children(handle)
     try:
-        yield HomeLock(where.lock, handle)
+        yield HomeLock(Path(where.lock), handle)
     finally:
         forks.forget(handle)
         os.close(handle)

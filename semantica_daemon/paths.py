@@ -1,23 +1,105 @@
-"""Where everything lies, as Path objects, for the daemon. `places` finds it, and is what the client imports."""
+"""Where the files and the socket of one user's daemon are, and the check that a folder belongs to that user alone.
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
+The paths are text, and this module imports little: the command line loads it at every start.
+"""
 
-from semantica_daemon import places
-from semantica_daemon.places import LONGEST_SOCKET, make_private, shown
+import os
+import stat
+import sys
 
-__all__ = ["LONGEST_SOCKET", "Paths", "find", "make_private", "shown"]
-
-
-class Paths(NamedTuple):
-    config: Path
-    data: Path
-    database: Path
-    lock: Path
-    socket: Path
-    log: Path
+LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
 
 
-def find(env: Mapping[str, str]) -> Paths:
-    return Paths(*map(Path, places.find(env)))
+class Paths:
+    """Not a NamedTuple or a dataclass: importing either costs a tenth of a command's start."""
+
+    NAMES = ("config", "data", "database", "lock", "socket", "log")
+    __slots__ = NAMES
+
+    def __init__(self, config: str, data: str, database: str, lock: str, socket: str, log: str) -> None:
+        self.config = config
+        self.data = data
+        self.database = database
+        self.lock = lock
+        self.socket = socket
+        self.log = log
+
+    def as_dict(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in self.NAMES}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Paths) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def find(env: "os._Environ[str] | dict[str, str]") -> Paths:
+    """SEMANTICA_HOME moves everything into one folder, SEMANTICA_SOCKET moves the socket alone."""
+    home = env.get("SEMANTICA_HOME")
+    if home:
+        config = data = logs = runtime = _absolute(home)
+    elif sys.platform == "darwin":
+        library = os.path.expanduser("~/Library")
+        config = data = f"{library}/Application Support/semantica"
+        logs = f"{library}/Logs/semantica"
+        runtime = _runtime(env)
+    else:
+        config = _xdg(env, "XDG_CONFIG_HOME", ".config")
+        data = _xdg(env, "XDG_DATA_HOME", ".local/share")
+        logs = _xdg(env, "XDG_STATE_HOME", ".local/state")
+        runtime = _runtime(env)
+    named = env.get("SEMANTICA_SOCKET")
+    socket = _absolute(named) if named else f"{runtime}/daemon.sock"
+    return Paths(f"{config}/config.toml", data, f"{data}/meta.db", f"{data}/daemon.lock", socket, f"{logs}/daemon.log")
+
+
+def _absolute(path: str) -> str:
+    """Does not resolve `..`: behind a symbolic link that would be another folder."""
+    path = os.path.expanduser(path)
+    if not path.startswith("/"):
+        path = os.path.join(os.getcwd(), path)
+    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _xdg(env: "os._Environ[str] | dict[str, str]", name: str, default: str) -> str:
+    given = env.get(name, "")
+    folder = given if given.startswith("/") else os.path.expanduser(f"~/{default}")
+    return _absolute(f"{folder}/semantica")
+
+
+def _runtime(env: "os._Environ[str] | dict[str, str]") -> str:
+    """$XDG_RUNTIME_DIR, else /run/user/UID, else a folder of our own under the temp dir."""
+    for folder in (env.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.getuid()}"):
+        if folder.startswith("/") and os.path.isdir(folder):
+            return _absolute(f"{folder}/semantica")
+    return _absolute(f"{_temporary(env)}/semantica-{os.getuid()}")
+
+
+def _temporary(env: "os._Environ[str] | dict[str, str]") -> str:
+    """By $TMPDIR alone: client and daemon must agree, whatever either of them may write to."""
+    given = env.get("TMPDIR", "")
+    return given if given.startswith("/") and os.path.isdir(given) else "/tmp"
+
+
+def printable(path: "str | os.PathLike[str]") -> str:
+    """The path as text for JSON and terminals; bytes that are not UTF-8 are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def make_private(folder: "str | os.PathLike[str]") -> None:
+    """Creates the folder with mode 0700, or checks that the existing one belongs to this user alone; never chmods."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(folder, mode=0o700)
+    except FileExistsError:
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode):
+            raise PermissionError(
+                f"{folder} is not a directory (perhaps a link): remove it, or choose another"
+            ) from None
+        if found.st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to another user: choose another") from None
+        if found.st_mode & 0o022:
+            raise PermissionError(
+                f"{folder} can be written to by others: choose a folder that only you can write to"
+            ) from None

@@ -37,7 +37,7 @@ async def serve(setting: Setting) -> None:
             loop.add_signal_handler(number, daemon.lifecycle.request_stop, signal.Signals(number).name)
         gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
         gc.set_threshold(GARBAGE_AFTER)
-        log.info("ready", version=VERSION, socket=paths.shown(setting.paths.socket), slots=setting.config.slots)
+        log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.starter.tell("ready")
         await daemon.lifecycle.stop_requested()
         await daemon.close()
@@ -54,17 +54,18 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
     """With `check` it stops where the first thing would be touched."""
     where = paths.find(os.environ)
     if config_path is not None:
-        where = where._replace(config=config_path.absolute())
+        where.config = str(config_path.absolute())
     os.umask(0o077)
     if ready_fd is not None:
         logs.starter.waits_on(ready_fd)
     if log_file is not None:
         logs.to_file(log_file)
     try:
-        settings = config.load(where.config, must_exist=config_path is not None)
+        settings = config.load(Path(where.config), must_exist=config_path is not None)
         if check:
             handlers.load(settings.handlers, settings.handler_path)
-            print(f"{where.config} is right" if where.config.exists() else f"no {where.config}: the defaults hold")  # noqa: T201
+            exists = os.path.exists(where.config)
+            print(f"{where.config} is right" if exists else f"no {where.config}: the defaults hold")  # noqa: T201
             return
         open_files = raise_file_limit()
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)

@@ -22,7 +22,7 @@ LONGEST_FILES = [
     "crash/test_failpoints_waiting.py",
     "engine/test_start.py",
     "rpc/test_slow_readers.py",
-    "client/test_run.py",
+    "cli/test_run.py",
     "client/test_autostart.py",
     "engine/test_shutdown.py",
     "model/test_cron.py",

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from semantica_daemon import config, paths
 from semantica_daemon.clock import Clock, SystemClock
@@ -140,13 +140,19 @@ class Client:
                 self._replies[message["id"]].set_result(message)
 
 
+class HarnessPaths(NamedTuple):
+    data: Path
+    database: Path
+    socket: Path
+
+
 class Harness:
     """A daemon in this process. `advance` moves its clock (when manual) and settles; `settle` lets it come to rest."""
 
     def __init__(self, daemon: Daemon, clock: Clock, where: paths.Paths) -> None:
         self.daemon = daemon
         self.clock = clock
-        self.paths = where
+        self.paths = HarnessPaths(Path(where.data), Path(where.database), Path(where.socket))
         self._client: Client | None = None
 
     async def client(self) -> Client:
@@ -205,8 +211,9 @@ def _nothing(tx: Tx, request: None) -> None:
 def setting(home: Path, clock: Clock, text: str = "", seed: int = 0) -> Setting:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     where = paths.find({"SEMANTICA_HOME": str(home)})
-    where.config.write_text(text)
-    return Setting(where, config.load(where.config), clock, Random(seed))
+    config_file = Path(where.config)
+    config_file.write_text(text)
+    return Setting(where, config.load(config_file), clock, Random(seed))
 
 
 @asynccontextmanager

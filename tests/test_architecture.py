@@ -22,24 +22,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "failures": set(),
     "failpoints": set(),
     "environment": set(),
-    "places": set(),
-    "paths": {"places"},
+    "paths": set(),
+    "prose": set(),
     "forks": set(),
     "lock": {"forks", "paths", "errors"},
     "processes": set(),
     "supervisor": {"processes"},
     "wire": {"errors"},
-    "model": {"wire", "environment", "errors"},
+    "model": {"wire", "prose", "environment", "errors"},
     "store": {"wire", "model", "errors", "failpoints"},
     "engine": {
-        "supervisor", "processes", "forks", "store", "model", "wire", "environment", "errors", "clock", "failpoints",
-        "failures",
+        "supervisor", "processes", "forks", "store", "model", "wire", "prose", "environment", "errors", "clock",
+        "failpoints", "failures",
     },
     "rpc": {"engine", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
     "config": {"model", "errors"},
     "logs": {"store", "model"},
-    "client": {"places", "environment", ""},
-    "cli": {"client", "places", "environment", ""},
+    "client": {"paths", "environment", ""},
+    "cli": {"client", "paths", "prose", "environment", ""},
     "daemon": {
         "rpc", "engine", "store", "model", "wire", "errors", "clock", "config", "logs", "paths", "lock", "forks",
         "failpoints", "environment", "processes", "",
@@ -55,7 +55,7 @@ IMPURE_MODULES = {
 ALLOWED_IN_MODEL = {"model/cron.py": {"datetime"}}  # cronsim and zoneinfo take datetimes; its callers pass epoch ms
 BANNED_WORDS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service"}
 CATCH_ALLS = {
-    "client/__main__.py", "engine/attempt.py", "engine/in_process.py", "engine/thread.py", "engine/writer.py",
+    "cli/main.py", "engine/attempt.py", "engine/in_process.py", "engine/thread.py", "engine/writer.py",
     "rpc/calls.py", "serving.py", "store/database.py",
 }  # fmt: skip
 INSERTS_JOBS = {"store/arrival.py"}

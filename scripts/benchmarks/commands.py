@@ -82,7 +82,7 @@ def command_line(daemon: Daemon, count: int, *words: str) -> float:
     """What is installed beside this interpreter, as it would be typed. Its jobs run, and are over before the floor's
     turn."""
     installed = Path(sys.executable).with_name("semantica")
-    semantica = [str(installed)] if installed.exists() else [sys.executable, "-m", "semantica_daemon.client"]
+    semantica = [str(installed)] if installed.exists() else [sys.executable, "-m", "semantica_daemon.cli"]
     wanted = daemon.counts("default")["done"] + count
     taken = wall_ms([*semantica, *words], count, daemon.env)
     all_done(daemon, "default", wanted)

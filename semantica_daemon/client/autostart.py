@@ -1,110 +1,205 @@
-"""The way to the daemon: a connection to the one that runs, or to one that `starting` starts where there is none."""
+"""Starts the daemon: exactly one, however many clients need it at once. The client that starts it holds `start.lock`,
+the others wait for the socket. Imported only when there is no daemon; `connect` connects to a running one."""
 
+import fcntl
 import os
+import select
 import socket
-import struct
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
 
-from semantica_daemon import places
-from semantica_daemon.client.codes import CONFIGURATION, NO_DAEMON, PERMISSION, TEMPORARY
-from semantica_daemon.places import Places
+from semantica_daemon.client.connect import RETRY_EVERY_S, Report, attempts, connect
+from semantica_daemon.client.errors import NoDaemon, NotListening
+from semantica_daemon.client.exit_codes import CONFIGURATION, INTERNAL, PERMISSION, TEMPORARY
+from semantica_daemon.paths import Paths, find, make_private
 
-TAKEN_WITHIN_S = 5.0
-LOOK_EVERY_S = 0.02
-
-Say = Callable[[str], None]
-
-
-class NoDaemon(Exception):
-    """There is none, and none could be started: `message` says why and what to do, `exit_code` is of sysexits."""
-
-    def __init__(self, message: str, exit_code: int = NO_DAEMON) -> None:
-        super().__init__(message)
-        self.message = message
-        self.exit_code = exit_code
-
-
-class Nobody(Exception):
-    """Nobody listens on the socket, or there is none."""
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"semantica: {text}\n")
-    sys.stderr.flush()
+READY_WITHIN_S = 30.0
+USUAL_GRACE_MS = 5000
+# Beyond its grace period, for an old daemon to record how its jobs ended.
+MARGIN_S = 3.0
+START_EVERY_S = 0.3
+REPORT_AFTER_S = 2.0
+# The only variables a daemon gets from the client that starts it: others would leak into everybody's jobs.
+KEPT_VARIABLES = (
+    "HOME USER LOGNAME SHELL XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SEMANTICA_FAILPOINT"
+)
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+READY = "ready"
+# Daemons started by this process, polled before each start so that none stays a zombie.
+_children: "list[subprocess.Popen[bytes]]" = []
 
 
-def reach(where: Places, *, start: bool = True, say: Say = _to_stderr) -> socket.socket:
-    """A connection to the daemon of these places, which is ready; or NoDaemon, after a bounded time."""
-    where = Places(*map(os.fspath, where))
-    if len(os.fsencode(where.socket)) > places.LONGEST_SOCKET:
-        limit = f"more than {places.LONGEST_SOCKET} bytes"
-        message = f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {where.socket}"
-        raise NoDaemon(message, CONFIGURATION)
+def start_or_join(paths: Paths, report: Report) -> socket.socket:
+    """The client that gets the lock starts the daemon; the others wait for the lock or the socket."""
+    since, reported, grace_s = time.time_ns(), False, _grace_s(paths.config)
+    lock = StartLock(paths.data)
     try:
-        return connect(where.socket)
-    except Nobody as nobody:
-        if "SEMANTICA_RUN_ID" in os.environ and os.environ.get("SEMANTICA_SOCKET") == where.socket:
-            # All that a job knows of its daemon is the socket; one that is started here would have other folders.
-            raise NoDaemon(f"the daemon this job belongs to is gone ({nobody})") from None
-        if not start:
-            hint = "leave --no-autostart out, or run semanticad"
-            raise NoDaemon(f"no daemon runs ({nobody}): {hint}") from None
-    from semantica_daemon.client import starting  # noqa: PLC0415
-
-    return starting.start_or_join(where, say)
-
-
-def connect(path: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        for _ in again(TAKEN_WITHIN_S, LOOK_EVERY_S):
-            if _is_taken(connection, path):
-                _refuse_foreign(connection, path)
+        for passed in attempts(READY_WITHIN_S + grace_s, RETRY_EVERY_S):
+            if (connection := _connected(paths)) is not None:
                 return connection
-        raise NoDaemon(f"the daemon on {path} takes no connections: it is overrun, or hangs", TEMPORARY)
-    except BaseException:
-        connection.close()
-        raise
+            if lock.acquire():
+                if (failure := lock.failure_since(since)) is not None:
+                    raise failure
+                return _start(paths, grace_s, report, lock)
+            if passed > REPORT_AFTER_S and not reported:
+                report("waiting for another client that is starting the daemon")
+                reported = True
+    finally:
+        lock.close()
+    raise NoDaemon(f"another client is starting the daemon and takes too long: see {paths.log}", TEMPORARY)
 
 
-def _is_taken(connection: socket.socket, path: str) -> bool:
-    """False when too many wait there to be taken."""
-    connection.settimeout(0)
+class StartLock:
+    """`start.lock`, held by the client that is starting a daemon. It contains how the last start failed, so that the
+    clients that waited report the same failure instead of trying one after another."""
+
+    def __init__(self, folder: str) -> None:
+        try:
+            make_private(folder)
+            self._handle = os.open(f"{folder}/start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            wrong = isinstance(error, NotADirectoryError | FileExistsError)
+            code = CONFIGURATION if wrong else PERMISSION
+            raise NoDaemon(f"cannot use {folder}: {error.strerror or error}", code) from None
+
+    def acquire(self) -> bool:
+        """False when another client holds it."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise NoDaemon(f"start.lock cannot be locked: {error}; use a folder on a local disk", PERMISSION) from None
+        return True
+
+    def record(self, failed: NoDaemon) -> None:
+        with suppress(OSError):
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, os.fsencode(f"{time.time_ns()} {failed.exit_code} {failed.message}"), 0)
+
+    def failure_since(self, instant: int) -> NoDaemon | None:
+        at, _, rest = os.fsdecode(os.pread(self._handle, 65_536, 0)).partition(" ")
+        code, _, message = rest.partition(" ")
+        if at.isdigit() and code.isdigit() and instant <= int(at) <= time.time_ns():
+            return NoDaemon(message, int(code))
+        return None
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def _start(paths: Paths, grace_s: float, report: Report, lock: StartLock) -> socket.socket:
+    """Called with the lock held. Retries while an older daemon that is stopping still holds the data folder."""
+    failed: NoDaemon | None = None
+    for _ in attempts(grace_s, START_EVERY_S):
+        if (connection := _connected(paths)) is not None:
+            return connection
+        try:
+            return _start_once(paths, report)
+        except NoDaemon as error:
+            if error.exit_code != TEMPORARY:
+                lock.record(error)
+                raise
+            if failed is None:
+                report(f"an older daemon is still stopping; waiting up to {grace_s:.0f}s for it")
+            failed = error
+    assert failed is not None
+    raise failed
+
+
+def _connected(paths: Paths) -> socket.socket | None:
     try:
-        connection.connect(path)
-    except BlockingIOError:
-        return False
-    except FileNotFoundError:
-        raise Nobody(f"there is no {path}") from None
-    except ConnectionRefusedError:
-        raise Nobody(f"nobody answers on {path}; one that is gone has left it behind") from None
-    except PermissionError as error:
-        raise NoDaemon(f"{path} is not open to you: {error.strerror}", PERMISSION) from None
+        return connect(paths.socket)
+    except NotListening:
+        return None
+
+
+def _start_once(paths: Paths, report: Report) -> socket.socket:
+    """A connection to the new daemon; raises NoDaemon when it does not get ready."""
+    reader, writer = os.pipe()
+    try:
+        process = _spawn(paths, writer)
+        lines, closed = _read_lines(reader, lambda: report(f"the daemon is still starting; its log is {paths.log}"))
+    finally:
+        os.close(reader)
+    if READY not in lines:
+        raise _failure(process, lines, closed, paths.log)
+    for line in lines:
+        report(line if line != READY else f"started the daemon (process {process.pid}, log {paths.log})")
+    connection = _connected(paths)
+    if connection is None:
+        raise NoDaemon(f"the daemon stopped right after its start: see {paths.log}", INTERNAL)
+    return connection
+
+
+def _spawn(paths: Paths, writer: int) -> "subprocess.Popen[bytes]":
+    """In a session of its own, so that closing the terminal does not end it. The pipe carries its readiness, and its
+    output before it has opened its log; when the pipe closes, the start is over."""
+    command = [sys.executable, "-P", "-m", "semantica_daemon", "--ready-fd", str(writer), "--log-file", paths.log]
+    _children[:] = [child for child in _children if child.poll() is None]
+    try:
+        process = subprocess.Popen(
+            command, cwd="/", env=_environment(paths), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+            pass_fds=(writer,), start_new_session=True, umask=0o077,
+        )  # fmt: skip
     except OSError as error:
-        raise Nobody(f"{path}: {error.strerror}") from None
-    connection.settimeout(None)
-    return True
-
-
-def _refuse_foreign(connection: socket.socket, path: str) -> None:
-    """By SO_PEERCRED on Linux; elsewhere the 0600 socket in its 0700 folder is the guard."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return
-    told = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", told)
-    if uid != os.getuid():
         raise NoDaemon(
-            f"{path} is answered by another user ({uid}): set SEMANTICA_SOCKET to a path of yours", PERMISSION
-        )
+            f"cannot start {sys.executable or 'python'}: {error}; run semanticad by hand", INTERNAL
+        ) from None
+    finally:
+        os.close(writer)
+    _children.append(process)
+    return process
 
 
-def again(seconds: float, pause: float) -> Iterator[float]:
-    """At once, and then every so often until the time is up; how long it has been."""
-    began = time.monotonic()
-    yield 0.0
-    while (passed := time.monotonic() - began) < seconds:
-        time.sleep(pause)
-        yield passed
+def _environment(paths: Paths) -> dict[str, str]:
+    env = {name: os.environ[name] for name in KEPT_VARIABLES.split() if name in os.environ}
+    if os.path.dirname(paths.config) == paths.data == os.path.dirname(paths.log):
+        env["SEMANTICA_HOME"] = paths.data
+    env |= {"PATH": PATH, "PYTHONUTF8": "1", "SEMANTICA_SOCKET": paths.socket}
+    if find(env) != paths:
+        raise NoDaemon("no daemon can use these folders: use those that paths.find returns", CONFIGURATION)
+    return env
+
+
+def _read_lines(reader: int, on_delay: Callable[[], None]) -> tuple[list[str], bool]:
+    """The lines written until the daemon is ready, the pipe closes or the time is up; and whether the pipe closed."""
+    received, closed, reported = b"", False, False
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    until = time.monotonic() + READY_WITHIN_S
+    while not closed and READY not in received.decode("utf-8", "replace").splitlines() and time.monotonic() < until:
+        if poll.poll(REPORT_AFTER_S * 1000):
+            piece = os.read(reader, 65_536)
+            received, closed = received + piece, not piece
+        elif not reported:
+            on_delay()
+            reported = True
+    return received.decode("utf-8", "replace").splitlines(), closed
+
+
+def _failure(process: "subprocess.Popen[bytes]", lines: list[str], closed: bool, log: str) -> NoDaemon:
+    try:
+        code = process.wait(MARGIN_S if closed else 0)
+    except subprocess.TimeoutExpired:
+        waited = f"is not ready after {READY_WITHIN_S:.0f}s"
+        return NoDaemon(f"the daemon (process {process.pid}) {waited}: see {log}, then try again")
+    if lines and code in (INTERNAL, TEMPORARY, PERMISSION, CONFIGURATION):
+        return NoDaemon(f"the daemon cannot start: {' '.join(lines)}", code)
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    last = f" ({lines[-1]})" if lines else ""
+    return NoDaemon(f"the daemon ended with {how} before it was ready{last}: see {log}", INTERNAL)
+
+
+def _grace_s(config: str) -> float:
+    """How long an old daemon may take to stop, by the present configuration."""
+    try:
+        with open(config, "rb") as file:
+            grace_ms = tomllib.load(file)["daemon"]["grace_ms"]
+    except (OSError, ValueError, LookupError, TypeError):
+        grace_ms = USUAL_GRACE_MS
+    return (grace_ms if isinstance(grace_ms, int) else USUAL_GRACE_MS) / 1000 + MARGIN_S

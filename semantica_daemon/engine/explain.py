@@ -1,7 +1,6 @@
-"""job.explain: what the store knows of a job, and what the machine says to it."""
+"""job.explain: reads the job from the store and asks the machine for what the job waits for."""
 
-import time
-
+from semantica_daemon import prose
 from semantica_daemon.clock import Clock
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.readers import Readers
@@ -22,7 +21,8 @@ class Explainer:
     async def explain(self, prefix: str) -> Explanation:
         job = await self._readers.ask(standing, prefix, self._limits)
         seen = await self._seen(job) if job.state == SCHEDULED else Seen()
-        return explain(job, seen, self._clock.now(), clock_time)
+        now = self._clock.now()
+        return explain(job, seen, now, lambda at: prose.instant(at, now))
 
     async def _seen(self, job: Standing) -> Seen:
         """Only what the job waits for is asked."""
@@ -39,13 +39,3 @@ class Explainer:
             charging=power.charging if power else None,
             power_detail=power.detail if power else "",
         )
-
-
-def clock_time(at: int) -> str:
-    """On this machine's clock: the time of a day that is today, else with its date."""
-    try:
-        then, today = time.localtime(at / 1000), time.localtime()
-    except (OverflowError, ValueError, OSError):
-        return str(at)
-    same = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
-    return time.strftime("%H:%M" if same else "%Y-%m-%d %H:%M", then)

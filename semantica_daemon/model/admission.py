@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon import environment
-from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal
+from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal, located
 from semantica_daemon.model.command import check_length, check_variables, command_line
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
@@ -21,7 +21,7 @@ from semantica_daemon.wire.job import JobSpec
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
-FOR_COMMANDS = "env_vars is not used: a handler has the daemon's own environment"
+FOR_COMMANDS = "the environment variables are not used: a handler has the daemon's own environment"
 OWN_VARIABLES_BYTES = 8192  # left for the variables that every run is given
 
 Decoder = msgspec.json.Decoder[Any]
@@ -86,7 +86,7 @@ class Admission:
         check_length(command_line(job.spec.payload), {**self._inherited, **env}, self._longest)
         if not env:
             return job
-        refused = tuple(f"env_vars.{name} is not given to the job" for name in env if environment.is_ours(name))
+        refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_ours(name))
         secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
         stored = msgspec.json.encode(redacted(env)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
@@ -111,9 +111,8 @@ class Admission:
         try:
             decoder.decode(payload)
         except msgspec.ValidationError as error:
-            message = str(error).replace("`$", "`$.payload")
-            path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
-            raise PayloadRefused(message, f"{job_type} says what its payload must look like", path=path) from None
+            problem, path = located(str(error), "$.payload")
+            raise PayloadRefused(problem, f"the handler of {job_type} defines its payload", path=path) from None
 
     def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
         admitted = []
@@ -133,7 +132,7 @@ class Admission:
             raise no_handler(spec.job_type, self._handlers)
         if spec.execution_mode == "EXTERNAL":
             raise NotSupported(
-                "EXTERNAL jobs are not supported by this version - at `$.execution_mode`",
+                "EXTERNAL jobs are not supported by this version",
                 "a later version brings them; SUBPROCESS runs a command",
                 path="$.execution_mode",
             )
@@ -143,7 +142,7 @@ class Admission:
 def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:
     near = difflib.get_close_matches(job_type, list(known), 1)
     hint = f"did you mean {near[0]}?" if near else "handlers come from [handlers] in the config"
-    return NoHandler(f"no handler is registered for job_type {job_type}", hint, path="$.job_type")
+    return NoHandler(f"no handler is registered for job type {job_type}", hint, path="$.job_type")
 
 
 def _check_integers(value: Any, path: str) -> None:
@@ -158,5 +157,5 @@ def _check_integers(value: Any, path: str) -> None:
         raise _refused("an integer beyond 64 bits", "send it as a string", path)
 
 
-def _refused(message: str, hint: str, path: str = "$.payload") -> InvalidParams:
-    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
+def _refused(problem: str, hint: str, path: str = "$.payload") -> InvalidParams:
+    return InvalidParams(problem, hint, path=path)

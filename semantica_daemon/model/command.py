@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from semantica_daemon.errors import InvalidParams
+from semantica_daemon.errors import InvalidParams, located
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_NAME = 1024
@@ -25,10 +25,8 @@ def command_line(payload: dict[str, Any]) -> CommandLine:
     try:
         command = msgspec.convert(payload, CommandLine)
     except msgspec.ValidationError as error:
-        message = str(error).replace("`$", "`$.payload")
-        path = message.rsplit("`", 2)[1] if "`$" in message else "$.payload"
-        message = message if "`$" in message else f"{message} - at `$.payload`"
-        raise InvalidParams(message, HINTS.get(path, "argv, cwd, stdin and umask are taken"), path=path) from None
+        problem, path = located(str(error), "$.payload")
+        raise InvalidParams(problem, HINTS.get(path, "argv, cwd, stdin and umask are taken"), path=path) from None
     if not command.argv[0]:
         raise _refused("the command is empty", HINTS["$.payload.argv"], "$.payload.argv[0]")
     for number, argument in enumerate(command.argv):
@@ -59,8 +57,8 @@ def _check_text(text: str, path: str) -> None:
         raise _refused("a NUL byte, which no argument, folder or variable can hold", "leave it out", path)
 
 
-def _refused(message: str, hint: str, path: str) -> InvalidParams:
-    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
+def _refused(problem: str, hint: str, path: str) -> InvalidParams:
+    return InvalidParams(problem, hint, path=path)
 
 
 def check_length(command: CommandLine, env: dict[str, str], most: int) -> None:

@@ -199,7 +199,7 @@ def _never_fires(expression: str) -> InvalidParams:
 
 
 def _bad_cron(message: str, hint: str) -> InvalidParams:
-    return InvalidParams(f"{message} - at `$.cron_expression`", hint, path="$.cron_expression")
+    return InvalidParams(message, hint, path="$.cron_expression")
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -212,7 +212,7 @@ def _zone(name: str) -> ZoneInfo:
     shown = name[:MAX_ZONE_LENGTH]
     near = difflib.get_close_matches(shown.lower(), _zone_names(), n=1)
     hint = f"did you mean {_zone_names()[near[0]]}?" if near else "use a name like Europe/Berlin or UTC"
-    raise InvalidParams(f"time zone {shown!r} isn't known - at `$.timezone`", hint, path="$.timezone")
+    raise InvalidParams(f"time zone {shown!r} isn't known", hint, path="$.timezone")
 
 
 @lru_cache(maxsize=1)

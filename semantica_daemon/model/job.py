@@ -39,11 +39,13 @@ def check(spec: JobSpec) -> None:
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
-        raise _wrong("$.generation", "generation needs a subject_key", "say what the job is about")
+        raise _wrong("$.generation", "a generation needs a subject", "give the subject that the job is about")
     if spec.debounce_ms is not None or spec.max_wait_ms is not None:
         _check_debounce(spec)
     if spec.stop_when_lost and not (spec.schedule.wait_for_idle or spec.schedule.require_charging):
-        raise _wrong("$.stop_when_lost", "nothing that could be lost", "it goes with wait_for_idle or require_charging")
+        raise _wrong(
+            "$.stop_when_lost", "the job needs neither an idle machine nor mains power", "let it wait for one of them"
+        )
 
 
 def _check_schedule(schedule: Schedule) -> None:
@@ -65,23 +67,23 @@ def _check_schedule(schedule: Schedule) -> None:
 
 def _check_debounce(spec: JobSpec) -> None:
     if spec.debounce_ms is None:
-        raise _wrong("$.max_wait_ms", "max_wait_ms needs debounce_ms", "it bounds how long that may postpone a job")
+        raise _wrong(
+            "$.max_wait_ms", "a longest wait needs a debounce time", "give the debounce time whose delay it limits"
+        )
     if spec.subject_key is None or spec.supersede == "none":
-        hint = "give a subject_key, and leave supersede as it is"
-        raise _wrong("$.debounce_ms", "debounce_ms waits for a quiet lane, and there is no lane", hint)
+        hint = "give a subject, and let newer jobs supersede older ones"
+        raise _wrong("$.debounce_ms", "a debounce time needs a subject that newer jobs supersede", hint)
     if spec.max_wait_ms is not None and spec.max_wait_ms < spec.debounce_ms:
-        hint = "make it at least as long as debounce_ms, or that shorter"
-        raise _wrong("$.max_wait_ms", "max_wait_ms is less than debounce_ms", hint)
+        hint = "make it at least as long as the debounce time"
+        raise _wrong("$.max_wait_ms", "less than the debounce time", hint)
 
 
-def _wrong(path: str, message: str, hint: str) -> InvalidParams:
-    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
+def _wrong(path: str, problem: str, hint: str) -> InvalidParams:
+    return InvalidParams(problem, hint, path=path)
 
 
 def _later(path: str) -> NotSupported:
-    return NotSupported(
-        f"not supported by this version - at `{path}`", "leave it out; a later version brings it", path=path
-    )
+    return NotSupported("not supported by this version", "leave it out; a later version brings it", path=path)
 
 
 def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:

@@ -1,15 +1,15 @@
-"""Why a job is where it is: one plain sentence, typed reasons, and when it may start, decided on values alone.
+"""Why a job is in its state: typed reasons, decided on values alone, and an estimate of its start.
 
-`store/standing` reads what it needs, `engine/explain` adds what the machine says.
+`store/standing` reads the values, `engine/explain` adds what the machine reports, `prose` renders the reasons.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
+from semantica_daemon import prose
 from semantica_daemon.model import state
-from semantica_daemon.model.words import length
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 
@@ -21,7 +21,7 @@ class UnderWay(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A job and what stands around it: its queue, its lane, its schedule."""
+    """A job with the state of its queue, its lane and its schedule."""
 
     job_id: str
     state: str
@@ -56,7 +56,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, frozen=True):
-    """What the machine says, as far as the job asks for it: is it so, and in which words."""
+    """What the machine reports, as far as the job needs it: the answer, and its source's own words."""
 
     idle: bool | None = None
     idle_for_ms: int | None = None
@@ -66,126 +66,111 @@ class Seen(Struct, frozen=True):
     power_detail: str = ""
 
 
-def explain(job: Standing, seen: Seen, now: int, clock_time: Callable[[int], str]) -> Explanation:
-    """`clock_time` says an instant as the user's clock would."""
-    if job.state == state.SCHEDULED:
-        reasons = [*_time(job, now, clock_time), *_events(job), *_machine(job, seen), *_turn(job)]
-        reasons = reasons or [Reason("time", "due now: it joins its queue", at=now)]
-    elif job.state == state.QUEUED:
-        reasons = [*_paused(job, clock_time), *_lane(job), *_ahead(job)]
-    else:
-        reasons = [_running(job, now) if job.state == state.RUNNING else _ended(job)]
+def explain(job: Standing, seen: Seen, now: int, clock: Callable[[int], str]) -> Explanation:
+    """`clock` renders an instant in the zone of the reader."""
+    reasons = [rendered(reason, now, clock) for reason in _reasons(job, seen, now)]
     summary = "; ".join(reason.message for reason in reasons)
     position = job.ahead if job.state == state.QUEUED else None
     start = _estimate(job, seen, reasons, now)
     return Explanation(job.job_id, job.state, summary, reasons, position, start, job.claim_attempts)
 
 
-def _time(job: Standing, now: int, clock_time: Callable[[int], str]) -> list[Reason]:
+def rendered(reason: Reason, now: int, clock: Callable[[int], str]) -> Reason:
+    """The reason with its message."""
+    return replace(reason, message=prose.reason(asdict(reason), now, clock))
+
+
+def _reasons(job: Standing, seen: Seen, now: int) -> list[Reason]:
+    if job.state == state.SCHEDULED:
+        return [*_time(job, now), *_events(job), *_machine(job, seen), *_turn(job)] or [Reason("time", at=now)]
+    if job.state == state.QUEUED:
+        return [*_paused(job), *_lane(job), *_ahead(job)]
+    return [_running(job) if job.state == state.RUNNING else _ended(job)]
+
+
+def _time(job: Standing, now: int) -> list[Reason]:
     at = job.scheduled_at
     if at is None or at <= now:
         return []
-    left = length(at - now)
     if job.attempts:
-        message = f"retry {job.attempts} of {max(1, job.max_attempts - 1)} in {left}"
-        return [Reason("retry", message, at=at, attempt=job.attempts + 1, max_attempts=job.max_attempts)]
+        return [Reason("retry", at=at, attempt=job.attempts + 1, max_attempts=job.max_attempts)]
     if job.debounce_ms is not None and at - now <= job.debounce_ms:
-        return [Reason("debounce", f"its subject has to be quiet for {left} more", at=at)]
-    return [Reason("time", f"scheduled for {clock_time(at)}, in {left}", at=at)]
+        return [Reason("debounce", at=at)]
+    return [Reason("time", at=at)]
 
 
 def _events(job: Standing) -> list[Reason]:
     reasons = []
     if job.wait_for_event is not None and job.event_met_at is None:
-        reasons.append(Reason("event", f"waits for {job.wait_for_event}", key=job.wait_for_event))
+        reasons.append(Reason("event", key=job.wait_for_event))
     for one in job.conditions:
         if one.met_at is None:
-            reasons.append(Reason("condition", f"waits for {one.key}={one.value}", key=one.key, value=one.value))
+            reasons.append(Reason("condition", key=one.key, value=one.value))
     return reasons
 
 
 def _machine(job: Standing, seen: Seen) -> list[Reason]:
     reasons = []
     if job.wait_for_idle and not seen.idle:
-        if seen.idle_for_ms is None:
-            message = f"not {'known to be ' if seen.idle is None else ''}idle: {seen.idle_detail}"
-        else:
-            message = f"idle for {length(seen.idle_for_ms)} of {length(seen.idle_ms)}"
-        reasons.append(Reason("idle", message, idle_for_ms=seen.idle_for_ms, idle_ms=seen.idle_ms))
+        known, detail = seen.idle is not None, seen.idle_detail or None
+        reasons.append(Reason("idle", idle_for_ms=seen.idle_for_ms, idle_ms=seen.idle_ms, known=known, detail=detail))
     if job.require_charging and not seen.charging:
-        reasons.append(Reason("power", seen.power_detail))
+        reasons.append(Reason("power", known=seen.charging is not None, detail=seen.power_detail or None))
     return reasons
 
 
 def _turn(job: Standing) -> list[Reason]:
-    if job.earlier is None:
-        return []
-    return [Reason("turn", f"job {job.earlier[:8]} of the same schedule has not ended", job_id=job.earlier)]
+    return [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
 
 
-def _paused(job: Standing, clock_time: Callable[[int], str]) -> list[Reason]:
+def _paused(job: Standing) -> list[Reason]:
     if not job.paused:
         return []
-    until = f" until {clock_time(job.resume_at)}" if job.resume_at is not None else ""
-    if job.all_paused:
-        return [Reason("paused", f"every queue is paused{until}", at=job.resume_at)]
-    return [Reason("paused", f"queue {job.queue} is paused{until}", at=job.resume_at, queue=job.queue)]
+    return [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)]
 
 
 def _lane(job: Standing) -> list[Reason]:
-    if job.lane_runs is None:
-        return []
-    return [Reason("lane", f"job {job.lane_runs[:8]} of the same subject is still running", job_id=job.lane_runs)]
+    return [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
 
 
 def _ahead(job: Standing) -> list[Reason]:
-    reasons = []
-    if job.ahead:
-        message = f"{job.ahead} ahead in {job.queue}"
-        reasons.append(Reason("ahead", message, ahead=job.ahead, queue=job.queue))
+    reasons = [Reason("ahead", ahead=job.ahead, queue=job.queue)] if job.ahead else []
     of_queue = sum(run.queue == job.queue for run in job.running)
-    if job.slots == 0:
-        reasons.append(Reason("slots", f"queue {job.queue} has no slots", queue=job.queue, running=of_queue, slots=0))
-    elif of_queue >= job.slots:
-        message = f"{of_queue} of {job.slots} slots of {job.queue} are in use"
-        reasons.append(Reason("slots", message, queue=job.queue, running=of_queue, slots=job.slots))
+    if of_queue >= job.slots:
+        reasons.append(Reason("slots", queue=job.queue, running=of_queue, slots=job.slots))
     elif len(job.running) >= job.max_slots:
-        message = f"{len(job.running)} of {job.max_slots} slots are in use"
-        reasons.append(Reason("slots", message, running=len(job.running), slots=job.max_slots))
+        reasons.append(Reason("slots", running=len(job.running), slots=job.max_slots))
     if not reasons and not job.paused and job.lane_runs is None:
-        reasons.append(Reason("ahead", f"next in {job.queue}", ahead=0, queue=job.queue))
+        reasons.append(Reason("ahead", ahead=0, queue=job.queue))
     return reasons
 
 
-def _running(job: Standing, now: int) -> Reason:
-    so_far = length(now - job.started_at) if job.started_at is not None else "a moment"
-    attempt: dict[str, Any] = {"attempt": job.attempts, "max_attempts": job.max_attempts}
-    if job.cancel_requested_at is not None:
-        asked = length(now - job.cancel_requested_at)
-        return Reason("stopping", f"runs since {so_far}, and was asked to stop {asked} ago", **attempt)
-    stale = "; a newer one of its subject is known" if job.stale else ""
-    which = f", attempt {job.attempts} of {job.max_attempts}" if job.max_attempts > 1 else ""
-    return Reason("running", f"runs since {so_far}{which}{stale}", **attempt)
+def _running(job: Standing) -> Reason:
+    return Reason(
+        "running" if job.cancel_requested_at is None else "stopping",
+        started_at=job.started_at,
+        requested_at=job.cancel_requested_at,
+        attempt=job.attempts,
+        max_attempts=job.max_attempts,
+        stale=True if job.stale else None,
+    )
 
 
 def _ended(job: Standing) -> Reason:
     at = job.finished_at
     if job.state == state.DONE:
-        took = f" in {length(at - job.started_at)}" if at is not None and job.started_at is not None else ""
-        return Reason("done", f"done{took}", at=at)
+        return Reason("done", at=at, started_at=job.started_at)
     if job.state == state.FAILED:
-        return Reason("failed", f"failed: {job.error_message or job.error_code}", at=at, code=job.error_code)
+        return Reason("failed", at=at, code=job.error_code, error=job.error_message)
     if job.state == state.SUPERSEDED:
-        by = job.superseded_by or None
-        return Reason("superseded", f"superseded by job {by[:8]}" if by else "superseded", at=at, job_id=by)
+        return Reason("superseded", at=at, job_id=job.superseded_by or None)
     if job.state == state.CANCELLED:
-        return Reason("cancelled", "cancelled", at=at)
-    why = "waited longer than its ttl_ms" if job.state == state.SKIPPED_TTL else "its deadline passed before it started"
-    return Reason("skipped", why, at=at)
+        return Reason("cancelled", at=at)
+    return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
 
 
 def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int | None:
-    """By how long runs of its queue take of late; None where nobody can know."""
+    """The start of the job by the recent run times of its queue; None when it cannot be estimated."""
     if job.state == state.SCHEDULED:
         return _when_due(seen, reasons, now)
     if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
@@ -199,7 +184,7 @@ def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int
 
 
 def _turn_of(job: Standing, running: list[UnderWay], slots: int, begins: int) -> int | None:
-    """When so many slots come to it, after all that is ahead of it."""
+    """When one of `slots` becomes free for the job, after the runs of all jobs ahead of it."""
     ahead, took = job.ahead or 0, job.recent_run_ms
     if slots <= 0:
         return None

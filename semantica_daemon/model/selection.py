@@ -20,7 +20,7 @@ def selection(params: CancelParams) -> Selection:
     given = {name: value for name in FIELDS if (value := getattr(params, name)) is not None}
     if len(given) != 1:
         problem = f"exactly one of {', '.join(FIELDS)} is needed, {len(given)} are given"
-        raise InvalidParams(f"{problem} - at `$`", "name one", path="$")
+        raise InvalidParams(problem, "name one", path="$")
     ((field, value),) = given.items()
     if field == "job_id":
         return Selection((value,))

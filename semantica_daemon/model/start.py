@@ -1,9 +1,12 @@
 """When a new job may start: the rule for times, delays, conditions and debounce, on values alone."""
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from semantica_daemon import prose
 from semantica_daemon.model import state
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec
+from semantica_daemon.wire.reason import Reason
 
 
 class Start(Struct, frozen=True, gc=False):
@@ -53,7 +56,7 @@ def _warnings(spec: JobSpec, now: int, start_at: int | None) -> tuple[str, ...]:
     at = spec.schedule.scheduled_at
     if at is not None and at <= now:
         waits = spec.schedule.has_conditions or spec.schedule.delay_ms or spec.debounce_ms
-        warnings.append(f"scheduled_at is in the past: {'it does not delay it' if waits else 'it runs now'}")
+        warnings.append(f"the scheduled time is in the past: {'it does not delay it' if waits else 'it runs now'}")
     if spec.deadline is not None and spec.deadline <= now:
         warnings.append("the deadline has passed already: it will not run")
     elif spec.deadline is not None and start_at is not None and spec.deadline <= start_at:
@@ -61,17 +64,27 @@ def _warnings(spec: JobSpec, now: int, start_at: int | None) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def starts_when(spec: JobSpec, begins: Start, now: int, lane_busy: bool) -> str:
-    """The rest of a sentence: it starts …"""
+def start_reasons(spec: JobSpec, begins: Start, now: int, lane_busy: bool) -> list[Reason]:
+    """What holds back a job that begins so, as job.plan reports it."""
     if begins.state == state.SUPERSEDED:
-        return "never: a newer generation of its lane is already known"
+        return [Reason("superseded")]
     if begins.state == state.QUEUED:
-        return "when the running job of its lane has ended" if lane_busy else "when a slot is free"
+        return [Reason("lane" if lane_busy else "slots")]
     schedule = spec.schedule
-    waits = [f"event {schedule.wait_for_event}" if schedule.wait_for_event is not None else ""]
-    waits += [f"{key} is {value}" for key, value in (schedule.conditions or {}).items()]
-    waits += ["the machine is idle" if schedule.wait_for_idle else ""]
-    waits += ["it is on mains" if schedule.require_charging else ""]
-    after = " and ".join(wait for wait in waits if wait)
-    time = f"at {begins.at} (epoch ms)" if begins.at is not None and begins.at > now else ""
-    return ", ".join(filter(None, [time, after and f"when {after}", "when a slot is free"]))
+    reasons = [Reason("time", at=begins.at)] if begins.at is not None and begins.at > now else []
+    if schedule.wait_for_event is not None:
+        reasons.append(Reason("event", key=schedule.wait_for_event))
+    reasons += [Reason("condition", key=key, value=value) for key, value in (schedule.conditions or {}).items()]
+    reasons += [Reason("idle")] if schedule.wait_for_idle else []
+    reasons += [Reason("power")] if schedule.require_charging else []
+    return [*reasons, Reason("slots")]
+
+
+def epoch_text(at: int) -> str:
+    """An instant for callers whose zone is not known."""
+    return f"at {at} (epoch ms)"
+
+
+def starts_when(reasons: list[Reason], now: int) -> str:
+    """The reasons as one sentence."""
+    return prose.start([asdict(reason) for reason in reasons], now, epoch_text)

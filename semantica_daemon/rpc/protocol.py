@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal
+from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, located
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_NAME = 100
@@ -16,7 +16,6 @@ NO_ID = Raw(b"")
 ZERO = ord("0")
 NULL = Raw(b"null")
 EMPTY = re.compile(rb"null|\[\s*(null)?\s*\]")  # vscode-jsonrpc writes an undefined argument as [null]
-AT = re.compile(r" - at (?:`key` in )?`(\$[^`]*)`$")
 UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
 
@@ -92,7 +91,7 @@ def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str,
     if EMPTY.fullmatch(text):
         return arguments(Request(request.method), decode, fields)
     if text[:1] == b"[":
-        raise InvalidParams("params must be an object - at `$`", "name the arguments", path="$")
+        raise InvalidParams("params must be an object", "name the arguments", path="$")
     raise _invalid(message, fields)
 
 
@@ -103,6 +102,8 @@ def reply(request_id: Raw, result: Any) -> bytes:
 def error_reply(request_id: Raw, refusal: Refusal) -> bytes:
     details = {key: value for key, value in refusal.details.items() if not key.startswith("_")}
     data = {"code": refusal.code, "retryable": refusal.retryable, "hint": refusal.hint, **details}
+    if "path" in details:
+        data["problem"] = refusal.problem
     error = encode(ErrorObject(refusal.number, refusal.message, data))
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(request_id) or b"null", error)
 
@@ -146,8 +147,7 @@ def _check_id(request_id: Raw) -> None:
 
 
 def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:
-    at = AT.search(message)
-    path = at[1] if at else "$"
+    problem, path = located(message)
     hint = "rpc.discover lists what each method takes"
     unknown = UNKNOWN.match(message)
     if unknown:
@@ -155,7 +155,5 @@ def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:
         near = difflib.get_close_matches(name, fields, 1) if path == "$" else []
         hint = f"did you mean {near[0]}?" if near else hint
         path = f"{path}.{name}"
-        message = f"unknown field - at `{path}`"
-    elif not at:
-        message = f"{message} - at `$`"
-    return InvalidParams(message, hint, path=path)
+        problem = "unknown field"
+    return InvalidParams(problem, hint, path=path, rule="schema")

@@ -225,7 +225,7 @@ def _cursor(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidParams("not a cursor of job.list - at `$.cursor`", "pass next_cursor as it came", path="$.cursor")
+        raise InvalidParams("not a cursor of job.list", "pass next_cursor as it came", path="$.cursor")
     return int(text)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
+from semantica_daemon.wire.reason import Reason
 from semantica_daemon.wire.run import Error
 from semantica_daemon.wire.types import (
     FAR_FUTURE,
@@ -159,6 +160,8 @@ class Forecast(Struct, frozen=True):
     state: Annotated[str, about("the state it would have")]
     starts_when: Annotated[str, about("when it would start, as the rest of the sentence: it starts ...")]
     warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
+    starts_at: Annotated[int | None, about("the earliest instant, epoch ms; null when it waits for no time")] = None
+    reasons: Annotated[list[Reason], about("what it would wait for; `starts_when` is made of them")] = []
 
 
 class JobParams(Params, frozen=True):

@@ -1,4 +1,4 @@
-"""Why a job has not started, or how it has ended: the typed reasons of job.explain."""
+"""Why a job has not started, or how it has ended: the typed reasons of job.explain and job.plan."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from semantica_daemon.wire.types import about
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
-    """`kind` is for programs, `message` for people; the other fields are the facts of the message."""
+    """`kind` is for programs, `message` for people; `prose` renders the message from the other fields, the facts."""
 
     kind: Annotated[str, about("time, retry, debounce, event, condition, idle, power, turn, paused, lane, slots, ...")]
-    message: Annotated[str, about("the reason as a sentence")]
+    message: Annotated[str, about("the reason as a sentence")] = ""
     at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
     job_id: Annotated[str | None, about("the other job that it is about")] = None
     queue: Annotated[str | None, about("the queue that it is about")] = None
@@ -22,9 +22,16 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     slots: Annotated[int | None, about("slots there are")] = None
     idle_for_ms: Annotated[int | None, about("time since the last input")] = None
     idle_ms: Annotated[int | None, about("how long without input counts as idle")] = None
+    known: Annotated[bool | None, about("whether the machine's sources know the answer")] = None
+    detail: Annotated[str | None, about("what the machine's source reports")] = None
+    started_at: Annotated[int | None, about("when its run started, epoch ms")] = None
+    requested_at: Annotated[int | None, about("when it was asked to stop, epoch ms")] = None
     attempt: Annotated[int | None, about("attempt number")] = None
     max_attempts: Annotated[int | None, about("runs in all")] = None
+    stale: Annotated[bool | None, about("true when a newer job of its subject is known")] = None
     code: Annotated[str | None, about("error code of the run")] = None
+    error: Annotated[str | None, about("error message of the run")] = None
+    limit: Annotated[str | None, about("why it was skipped: ttl or deadline")] = None
 
 
 class Explanation(Struct, frozen=True):

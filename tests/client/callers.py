@@ -9,15 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.harness import Process
+from tests.homes import migrated_home
+
 CALLER = """
 import json, os, socket, struct, sys
-from semantica_daemon import places
-from semantica_daemon.client.autostart import NoDaemon, reach
+from semantica_daemon import paths
+from semantica_daemon.client.connect import reach
+from semantica_daemon.client.errors import NoDaemon
 said = []
 print("set", flush=True)
 start = sys.stdin.readline() != "only if it runs\\n"
 try:
-    with reach(places.find(os.environ), start=start, say=said.append) as connection:
+    with reach(paths.find(os.environ), start=start, report=said.append) as connection:
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     told = {"pid": struct.unpack("3i", found)[0]}
 except NoDaemon as failed:
@@ -80,6 +84,16 @@ def daemons(home: Path) -> list[int]:
 def environment(pid: int) -> dict[str, str]:
     words = Path(f"/proc/{pid}/environ").read_text().split("\0")
     return dict(word.split("=", 1) for word in words if word)
+
+
+@contextmanager
+def two_slots() -> Iterator[Process]:
+    """A daemon with two slots and a short grace period, on a machine that is never idle and always on mains power."""
+    machine = '[machine]\nidle = "never"\npower = "mains"\n'
+    with migrated_home() as folder:
+        (folder / "config.toml").write_text(f"[daemon]\nmax_slots = 2\ngrace_ms = 1000\n{machine}")
+        with Process(folder) as process:
+            yield process.start()
 
 
 @contextmanager

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon import places
+from semantica_daemon import paths
 from semantica_daemon.client import CallRefused, Client, ConnectionLost, NoDaemon
-from tests.client.peer import answer, peer
+from tests.client.fake_daemon import answer, peer
 from tests.harness import Process
 
 
 @pytest.fixture
 def client(daemon: Process) -> Iterator[Client]:
-    with Client(places.find({"SEMANTICA_HOME": str(daemon.home)}), autostart=False) as found:
+    with Client(paths.find({"SEMANTICA_HOME": str(daemon.home)}), autostart=False) as found:
         yield found
 
 
@@ -105,12 +105,12 @@ def test_events_that_are_gone_are_named(client: Client) -> None:
 
 def test_no_daemon_is_an_error_of_its_own(home: Path) -> None:
     with pytest.raises(NoDaemon) as missing:
-        Client(places.find({"SEMANTICA_HOME": str(home)}), autostart=False)
+        Client(paths.find({"SEMANTICA_HOME": str(home)}), autostart=False)
     assert missing.value.exit_code == 69
 
 
 def test_a_daemon_that_dies_in_a_call_is_a_lost_connection(home: Path) -> None:
-    with Process(home).start() as process, Client(places.find({"SEMANTICA_HOME": str(home)}), False) as client:
+    with Process(home).start() as process, Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client:
         ack = client.enqueue("semantica.sleep", {"ms": 60_000})
         killer = threading.Timer(0.2, process.kill)
         killer.start()
@@ -124,7 +124,7 @@ def test_a_daemon_that_dies_in_a_call_is_a_lost_connection(home: Path) -> None:
 @pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"{\n", b"\xff\n", b""])
 def test_what_is_no_daemon_is_told_from_one(home: Path, said: bytes) -> None:
     thread = peer(home, lambda stream: answer(stream, said))
-    with Client(places.find({"SEMANTICA_HOME": str(home)}), False) as client, pytest.raises(ConnectionLost):
+    with Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client, pytest.raises(ConnectionLost):
         client.call("admin.health")
     thread.join()
 
@@ -135,7 +135,7 @@ def test_an_answer_in_pieces_behind_others_and_notifications_is_found(home: Path
     found = b'{"jsonrpc":"2.0","id":1,"result":{"subscription_id":"s"}}\n'
     gap = b'{"jsonrpc":"2.0","method":"stream.gap","params":{"subscription_id":"s","from":1,"to":7,"epoch":"e"}}\n'
     thread = peer(home, lambda stream: answer(stream, told + other, found[:20], found[20:] + gap))
-    with Client(places.find({"SEMANTICA_HOME": str(home)}), False) as client:
+    with Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client:
         events = client.subscribe()
         assert next(events) == {"sequence": 1}
         missed = next(events)

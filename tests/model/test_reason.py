@@ -20,9 +20,16 @@ BUSY = Seen(idle=False, idle_ms=120_000, idle_detail="somebody types")
 def standing(state: str, **changed: Any) -> Standing:
     nothing = dict.fromkeys(field for field in Standing.__struct_fields__[: -len(Standing.__struct_defaults__)])
     given: dict[str, Any] = {
-        "job_id": JOB, "state": state, "queue": "build", "attempts": 0, "max_attempts": 0,
-        "claim_attempts": 0, "wait_for_idle": 0, "require_charging": 0, "stale": 0,
-    }  # fmt: skip
+        "job_id": JOB,
+        "state": state,
+        "queue": "build",
+        "attempts": 0,
+        "max_attempts": 0,
+        "claim_attempts": 0,
+        "wait_for_idle": 0,
+        "require_charging": 0,
+        "stale": 0,
+    }
     return Standing(**{**nothing, **given, **changed})
 
 
@@ -41,34 +48,42 @@ MET = (Condition("a", "1", 5), Condition("b", "2", None))
 
 # SCHEDULED: what it waits for, what the machine says, the reason
 WAITING: list[tuple[dict[str, Any], Seen, Reason]] = [
-    ({"scheduled_at": NOW + 90_000}, BUSY, Reason("time", "scheduled for [90000], in 90 s", at=NOW + 90_000)),
+    ({"scheduled_at": NOW + 90_000}, BUSY, Reason("time", "scheduled for [90000], in 1m30s", at=NOW + 90_000)),
     ({}, BUSY, Reason("time", "due now: it joins its queue", at=NOW)),
     ({"scheduled_at": NOW}, BUSY, Reason("time", "due now: it joins its queue", at=NOW)),
     (
         {"scheduled_at": NOW + 4000, "attempts": 2, "max_attempts": 6},
         BUSY,
-        Reason("retry", "retry 2 of 5 in 4 s", at=NOW + 4000, attempt=3, max_attempts=6),
+        Reason("retry", "retry 2 of 5 in 4s", at=NOW + 4000, attempt=3, max_attempts=6),
     ),
     (
         {"scheduled_at": NOW + 300, "debounce_ms": 500},
         BUSY,
-        Reason("debounce", "its subject has to be quiet for 300 ms more", at=NOW + 300),
+        Reason("debounce", "its subject has to be quiet for 300ms more", at=NOW + 300),
     ),
     (
         {"scheduled_at": NOW + 501, "debounce_ms": 500},
         BUSY,
-        Reason("time", "scheduled for [501], in 501 ms", at=NOW + 501),
+        Reason("time", "scheduled for [501], in 501ms", at=NOW + 501),
     ),
-    ({"wait_for_event": "git:commit"}, BUSY, Reason("event", "waits for git:commit", key="git:commit")),
-    ({"conditions": MET}, BUSY, Reason("condition", "waits for b=2", key="b", value="2")),
+    ({"wait_for_event": "git:commit"}, BUSY, Reason("event", "event git:commit is not emitted yet", key="git:commit")),
+    ({"conditions": MET}, BUSY, Reason("condition", "event b=2 is not emitted yet", key="b", value="2")),
     (
         {"wait_for_idle": 1},
         FORTY,
-        Reason("idle", "idle for 40 s of 120 s", idle_for_ms=40_000, idle_ms=120_000),
+        Reason("idle", "idle for 40s of 2m00s", idle_for_ms=40_000, idle_ms=120_000, known=True),
     ),
-    ({"wait_for_idle": 1}, BUSY, Reason("idle", "not idle: somebody types", idle_ms=120_000)),
-    ({"wait_for_idle": 1}, UNKNOWN, Reason("idle", "not known to be idle: nobody can tell", idle_ms=0)),
-    ({"require_charging": 1}, ON_BATTERY, Reason("power", "on battery (80 %)")),
+    (
+        {"wait_for_idle": 1},
+        BUSY,
+        Reason("idle", "not idle: somebody types", idle_ms=120_000, known=True, detail="somebody types"),
+    ),
+    (
+        {"wait_for_idle": 1},
+        UNKNOWN,
+        Reason("idle", "not known to be idle: nobody can tell", idle_ms=0, known=False, detail="nobody can tell"),
+    ),
+    ({"require_charging": 1}, ON_BATTERY, Reason("power", "on battery (80 %)", known=True, detail="on battery (80 %)")),
     ({"earlier": OTHER}, BUSY, Reason("turn", "job 22222222 of the same schedule has not ended", job_id=OTHER)),
 ]
 
@@ -129,32 +144,46 @@ ENDED: dict[str, Any] = {"finished_at": NOW - 1, "started_at": NOW - 2001}
 
 # Neither waits: its state, what is known of it, the reason
 OVER: list[tuple[str, dict[str, Any], Reason]] = [
-    ("RUNNING", STARTED, Reason("running", "runs since 5 s", attempt=1, max_attempts=0)),
+    ("RUNNING", STARTED, Reason("running", "running for 5s", started_at=NOW - 5000, attempt=1, max_attempts=0)),
     (
         "RUNNING",
         {**STARTED, "attempts": 2, "max_attempts": 3},
-        Reason("running", "runs since 5 s, attempt 2 of 3", attempt=2, max_attempts=3),
+        Reason("running", "running for 5s, attempt 2 of 3", started_at=NOW - 5000, attempt=2, max_attempts=3),
     ),
     (
         "RUNNING",
         {**STARTED, "stale": 1},
-        Reason("running", "runs since 5 s; a newer one of its subject is known", attempt=1, max_attempts=0),
+        Reason(
+            "running",
+            "running for 5s; a newer job of its subject is known",
+            started_at=NOW - 5000,
+            attempt=1,
+            max_attempts=0,
+            stale=True,
+        ),
     ),
     (
         "RUNNING",
         {**STARTED, "cancel_requested_at": NOW - 2000},
-        Reason("stopping", "runs since 5 s, and was asked to stop 2 s ago", attempt=1, max_attempts=0),
+        Reason(
+            "stopping",
+            "running for 5s, asked to stop 2s ago",
+            started_at=NOW - 5000,
+            requested_at=NOW - 2000,
+            attempt=1,
+            max_attempts=0,
+        ),
     ),
-    ("DONE", ENDED, Reason("done", "done in 2 s", at=NOW - 1)),
+    ("DONE", ENDED, Reason("done", "done in 2s", at=NOW - 1, started_at=NOW - 2001)),
     (
         "FAILED",
         {**ENDED, "error_code": "E_EXIT", "error_message": "exit code 3"},
-        Reason("failed", "failed: exit code 3", at=NOW - 1, code="E_EXIT"),
+        Reason("failed", "failed: exit code 3", at=NOW - 1, code="E_EXIT", error="exit code 3"),
     ),
     (
         "FAILED",
         {**ENDED, "error_code": "E_EXIT", "error_message": ""},
-        Reason("failed", "failed: E_EXIT", at=NOW - 1, code="E_EXIT"),
+        Reason("failed", "failed: E_EXIT", at=NOW - 1, code="E_EXIT", error=""),
     ),
     ("CANCELLED", ENDED, Reason("cancelled", "cancelled", at=NOW - 1)),
     (
@@ -163,8 +192,16 @@ OVER: list[tuple[str, dict[str, Any], Reason]] = [
         Reason("superseded", "superseded by job 22222222", at=NOW - 1, job_id=OTHER),
     ),
     ("SUPERSEDED", {**ENDED, "superseded_by": ""}, Reason("superseded", "superseded", at=NOW - 1)),
-    ("SKIPPED_TTL", ENDED, Reason("skipped", "waited longer than its ttl_ms", at=NOW - 1)),
-    ("SKIPPED_DEADLINE", ENDED, Reason("skipped", "its deadline passed before it started", at=NOW - 1)),
+    (
+        "SKIPPED_TTL",
+        ENDED,
+        Reason("skipped", "skipped: it waited for a slot longer than its TTL", at=NOW - 1, limit="ttl"),
+    ),
+    (
+        "SKIPPED_DEADLINE",
+        ENDED,
+        Reason("skipped", "skipped: its deadline passed before it started", at=NOW - 1, limit="deadline"),
+    ),
 ]
 
 
@@ -179,7 +216,9 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
     found = told(
         "SCHEDULED", ON_BATTERY, scheduled_at=NOW + 7_200_000, wait_for_event="e", conditions=MET, require_charging=1
     )
-    assert found.summary == "scheduled for [7200000], in 2 h; waits for e; waits for b=2; on battery (80 %)"
+    assert found.summary == (
+        "scheduled for [7200000], in 2h00m; event e is not emitted yet; event b=2 is not emitted yet; on battery (80 %)"
+    )
     assert [reason.kind for reason in found.reasons] == ["time", "event", "condition", "power"]
     both = told("QUEUED", ahead=2, paused=True, slots=1, running=(run(1),), lane_runs=OTHER)
     assert [reason.kind for reason in both.reasons] == ["paused", "lane", "ahead", "slots"]
@@ -187,9 +226,15 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
 
 def test_what_has_come_or_is_so_is_no_reason() -> None:
     found = told(
-        "SCHEDULED", Seen(idle=True, charging=True), wait_for_idle=1, require_charging=1, wait_for_event="e",
-        event_met_at=5, conditions=MET[:1], scheduled_at=NOW - 1,
-    )  # fmt: skip
+        "SCHEDULED",
+        Seen(idle=True, charging=True),
+        wait_for_idle=1,
+        require_charging=1,
+        wait_for_event="e",
+        event_met_at=5,
+        conditions=MET[:1],
+        scheduled_at=NOW - 1,
+    )
     assert [reason.kind for reason in found.reasons] == ["time"]
     assert found.estimated_start_at == NOW
 

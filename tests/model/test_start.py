@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.model.job import check
-from semantica_daemon.model.start import Start, quiet_at, start, starts_when
+from semantica_daemon.model.start import Start, quiet_at, start, start_reasons, starts_when
 from semantica_daemon.wire.job import JobSpec
 from tests.cases import each_case
 
 NOW = 1_000_000
-PAST = "scheduled_at is in the past: "
+PAST = "the scheduled time is in the past: "
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -168,21 +168,22 @@ def test_however_saves_come_a_lane_is_run_when_quiet_and_never_later_than_max_wa
 SAID: list[tuple[dict[str, Any], str]] = [
     ({}, "when a slot is free"),
     (at(5), "when a slot is free"),
-    (at(NOW + 5), f"at {NOW + 5} (epoch ms), when a slot is free"),
-    (after(5), f"at {NOW + 5} (epoch ms), when a slot is free"),
-    (when(wait_for_event="git:commit"), "when event git:commit, when a slot is free"),
+    (at(NOW + 5), f"at {NOW + 5} (epoch ms), in 5ms, or later, when a slot is free"),
+    (after(5), f"at {NOW + 5} (epoch ms), in 5ms, or later, when a slot is free"),
+    (when(wait_for_event="git:commit"), "when event git:commit is emitted and a slot is free"),
     (
         after(5, conditions={"a": "1"}, wait_for_idle=True, require_charging=True),
-        f"at {NOW + 5} (epoch ms), when a is 1 and the machine is idle and it is on mains, when a slot is free",
+        f"at {NOW + 5} (epoch ms), in 5ms, or later, when event a=1 is emitted, the machine is idle, "
+        "the machine is on mains power and a slot is free",
     ),
 ]
 
 
 @each_case(("fields", "words"), SAID)
 def test_it_starts(fields: dict[str, Any], words: str) -> None:
-    assert starts_when(spec(**fields), begins(**fields), NOW, False) == words
+    assert starts_when(start_reasons(spec(**fields), begins(**fields), NOW, False), NOW) == words
 
 
 def test_it_starts_after_the_running_one_of_its_lane_or_never() -> None:
-    assert starts_when(spec(), begins(), NOW, True) == "when the running job of its lane has ended"
-    assert starts_when(spec(), Start("SUPERSEDED"), NOW, False).startswith("never: ")
+    assert starts_when(start_reasons(spec(), begins(), NOW, True), NOW) == "when the running job of its lane has ended"
+    assert starts_when(start_reasons(spec(), Start("SUPERSEDED"), NOW, False), NOW).startswith("never: ")

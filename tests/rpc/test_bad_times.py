@@ -248,11 +248,11 @@ async def test_what_does_not_go_with_its_template_is_named_where_the_caller_has_
 
 async def test_a_time_in_the_past_runs_now_and_says_so(manual: Harness) -> None:
     ack = await manual.enqueue(schedule={"type": "AT", "scheduled_at": START - 1})
-    assert (ack["state"], ack["warnings"]) == ("QUEUED", ["scheduled_at is in the past: it runs now"])
+    assert (ack["state"], ack["warnings"]) == ("QUEUED", ["the scheduled time is in the past: it runs now"])
     waits = await manual.enqueue(schedule={"type": "AT", "scheduled_at": 0, "wait_for_event": "e"})
-    assert waits["warnings"] == ["scheduled_at is in the past: it does not delay it"]
+    assert waits["warnings"] == ["the scheduled time is in the past: it does not delay it"]
     plan = await manual.call("job.plan", **NOOP, schedule={"type": "AT", "scheduled_at": START})
-    assert (plan["state"], plan["warnings"]) == ("QUEUED", ["scheduled_at is in the past: it runs now"])
+    assert (plan["state"], plan["warnings"]) == ("QUEUED", ["the scheduled time is in the past: it runs now"])
     await manual.settle()
     assert [await manual.state(one["job_id"]) for one in (ack, waits)] == ["DONE", "SCHEDULED"]
 

@@ -1,10 +1,10 @@
 """job.explain over the socket: one sentence and typed reasons for every wait and every end, a position, a forecast."""
 
-import time
 from typing import Any
 
 import pytest
 
+from semantica_daemon import prose
 from tests.engine.sample_handlers import doors
 from tests.harness import START, Harness, RpcError
 
@@ -34,7 +34,7 @@ async def busy(harness: Harness, count: int = 2, **spec: Any) -> list[str]:
 
 
 def on_the_wall(instant: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(instant / 1000))
+    return prose.instant(instant, START)
 
 
 async def test_a_time(desk: Harness) -> None:
@@ -43,7 +43,7 @@ async def test_a_time(desk: Harness) -> None:
     (reason,) = found["reasons"]
     at = START + 5 * 3_600_000 + 720_000
     assert (reason["kind"], reason["at"], found["estimated_start_at"]) == ("time", at, at)
-    assert found["summary"] == f"scheduled for {on_the_wall(at)}, in 5 h 12 min"
+    assert found["summary"] == f"scheduled for {on_the_wall(at)}, in 5h12m"
     assert found["queue_position"] is None
 
 
@@ -55,7 +55,7 @@ async def test_a_retry(desk: Harness) -> None:
     assert (job["state"], job["attempts"]) == ("SCHEDULED", 2)
     await desk.advance(job["scheduled_at"] - desk.clock.now() - 4000)
     found = await why(desk, job_id)
-    assert found["summary"] == "retry 2 of 5 in 4 s"
+    assert found["summary"] == "retry 2 of 5 in 4s"
     (reason,) = found["reasons"]
     assert (reason["kind"], reason["attempt"], reason["max_attempts"]) == ("retry", 3, 6)
     assert found["estimated_start_at"] == reason["at"] == job["scheduled_at"]
@@ -64,7 +64,7 @@ async def test_a_retry(desk: Harness) -> None:
 async def test_a_quiet_lane(desk: Harness) -> None:
     job_id = (await desk.enqueue(subject_key="s", debounce_ms=5000))["job_id"]
     await desk.advance(2000)
-    assert await said(desk, job_id) == (["debounce"], "its subject has to be quiet for 3 s more")
+    assert await said(desk, job_id) == (["debounce"], "its subject has to be quiet for 3s more")
 
 
 async def test_an_event_and_conditions_and_only_those_that_have_not_come(desk: Harness) -> None:
@@ -72,7 +72,7 @@ async def test_an_event_and_conditions_and_only_those_that_have_not_come(desk: H
     job_id = (await desk.enqueue(schedule=wants))["job_id"]
     kinds, summary = await said(desk, job_id)
     assert kinds == ["event", "condition", "condition"]
-    assert summary == "waits for git:commit; waits for branch=main; waits for ci=green"
+    assert summary == "; ".join(f"event {one} is not emitted yet" for one in ("git:commit", "branch=main", "ci=green"))
     await desk.call("event.emit", key="git:commit")
     await desk.call("event.emit", key="branch", value="main")
     found = await why(desk, job_id)
@@ -86,7 +86,7 @@ async def test_an_idle_machine(desk: Harness) -> None:
     job_id = (await desk.enqueue(schedule={"type": "CONDITION", "wait_for_idle": True}))["job_id"]
     await desk.advance(40_000)
     found = await why(desk, job_id)
-    assert found["summary"] == "idle for 40 s of 120 s"
+    assert found["summary"] == "idle for 40s of 2m00s"
     (reason,) = found["reasons"]
     assert (reason["kind"], reason["idle_for_ms"], reason["idle_ms"]) == ("idle", 40_000, 120_000)
     assert found["estimated_start_at"] == START + 120_000
@@ -152,7 +152,7 @@ async def test_a_lane_that_runs(desk: Harness) -> None:
     assert [(one["kind"], one["job_id"]) for one in found["reasons"]] == [("lane", first)]
     assert found["summary"] == f"job {first[:8]} of the same subject is still running"
     await desk.advance(2000)
-    assert await said(desk, first) == (["running"], "runs since 2 s; a newer one of its subject is known")
+    assert await said(desk, first) == (["running"], "running for 2s; a newer job of its subject is known")
 
 
 async def test_an_earlier_job_of_the_same_schedule(desk: Harness) -> None:
@@ -166,7 +166,7 @@ async def test_an_earlier_job_of_the_same_schedule(desk: Harness) -> None:
 async def test_a_run(desk: Harness) -> None:
     (job_id,) = await busy(desk, 1, max_attempts=3, grace_ms=60_000)
     await desk.advance(5000)
-    assert await said(desk, job_id) == (["running"], "runs since 5 s, attempt 1 of 3")
+    assert await said(desk, job_id) == (["running"], "running for 5s, attempt 1 of 3")
 
 
 async def test_a_run_that_will_not_stop(desk: Harness) -> None:
@@ -176,7 +176,7 @@ async def test_a_run_that_will_not_stop(desk: Harness) -> None:
     await desk.call("job.cancel", job_id=job_id)
     await desk.advance(3000)
     kinds, summary = await said(desk, job_id)
-    assert (kinds, summary) == (["stopping"], "runs since 8 s, and was asked to stop 3 s ago")
+    assert (kinds, summary) == (["stopping"], "running for 8s, asked to stop 3s ago")
 
 
 async def test_every_end(desk: Harness) -> None:
@@ -191,13 +191,13 @@ async def test_every_end(desk: Harness) -> None:
     expired = (await desk.enqueue(ttl_ms=1000))["job_id"]
     late = (await desk.enqueue(deadline=START + 1000))["job_id"]
     await desk.advance(1000)
-    assert await said(desk, done) == (["done"], "done in 0 ms")
+    assert await said(desk, done) == (["done"], "done in 0ms")
     assert await said(desk, failed) == (["failed"], "failed: semantica_daemon.failures.Permanent: never")
     assert (await why(desk, failed))["reasons"][0]["code"] == "E_HANDLER"
     assert await said(desk, cancelled) == (["cancelled"], "cancelled")
     assert await said(desk, superseded) == (["superseded"], f"superseded by job {winner[:8]}")
-    assert await said(desk, expired) == (["skipped"], "waited longer than its ttl_ms")
-    assert await said(desk, late) == (["skipped"], "its deadline passed before it started")
+    assert await said(desk, expired) == (["skipped"], "skipped: it waited for a slot longer than its TTL")
+    assert await said(desk, late) == (["skipped"], "skipped: its deadline passed before it started")
     for job_id in (done, failed, cancelled, superseded, expired, late):
         found = await why(desk, job_id)
         assert (found["queue_position"], found["estimated_start_at"]) == (None, None)

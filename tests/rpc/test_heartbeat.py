@@ -56,10 +56,13 @@ async def test_every_ten_seconds_while_it_is_scheduled(desk: Harness) -> None:
     method, params = await next_told(client)
     assert (method, params["subscription_id"], params["job_id"]) == ("job.queue_heartbeat", subscription_id, job_id)
     assert (params["state"], params["queue_position"], params["claim_attempts"]) == ("SCHEDULED", None, 0)
-    assert (params["reason"], [one["kind"] for one in params["reasons"]]) == ("waits for git:commit", ["event"])
+    assert (params["reason"], [one["kind"] for one in params["reasons"]]) == (
+        "event git:commit is not emitted yet",
+        ["event"],
+    )
     assert (params["estimated_start_at"], params["estimated_wait_ms"]) == (None, None)
     for _ in range(3):
-        assert (await beat(desk, client))["reason"] == "waits for git:commit"
+        assert (await beat(desk, client))["reason"] == "event git:commit is not emitted yet"
     assert client.notifications.empty()
 
 

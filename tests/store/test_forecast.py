@@ -7,6 +7,7 @@ import pytest
 from semantica_daemon.errors import QueueFull
 from semantica_daemon.store.writes.enqueue import forecast
 from semantica_daemon.wire.job import Forecast
+from semantica_daemon.wire.reason import Reason
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import begin, put
 from tests.store.timetable import template
@@ -25,7 +26,8 @@ def _everything(store: Store) -> list[Any]:
 
 
 def test_a_job_with_nothing_in_its_way(store: Store) -> None:
-    assert plan(store) == Forecast((), (), None, "QUEUED", "when a slot is free")
+    reasons = [Reason("slots", "a slot has to be free")]
+    assert plan(store) == Forecast((), (), None, "QUEUED", "when a slot is free", reasons=reasons)
 
 
 def test_what_would_be_superseded_and_interrupted(store: Store) -> None:
@@ -57,6 +59,7 @@ def test_a_job_for_later(store: Store) -> None:
     planned = plan(store, schedule={"type": "AFTER", "delay_ms": 50})
     assert planned.state == "SCHEDULED"
     assert str(NOW + 50) in planned.starts_when
+    assert (planned.starts_at, [reason.kind for reason in planned.reasons]) == (NOW + 50, ["time", "slots"])
 
 
 def test_a_full_queue(store: Store) -> None:

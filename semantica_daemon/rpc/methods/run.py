@@ -53,7 +53,7 @@ class RunMethods:
 
 def _checked(text: bytes, most: int, path: str) -> str:
     if len(text) > most:
-        raise InvalidParams(f"{len(text)} bytes, at most {most} are kept - at `{path}`", "write a file", path=path)
+        raise InvalidParams(f"{len(text)} bytes, at most {most} are kept", "write a file", path=path)
     if too_deep(text):
-        raise InvalidParams(f"nested deeper than {MOST} levels - at `{path}`", "write a file", path=path)
+        raise InvalidParams(f"nested deeper than {MOST} levels", "write a file", path=path)
     return text.decode()

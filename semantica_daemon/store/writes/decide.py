@@ -77,7 +77,7 @@ def decide(tx: Tx, job: Admitted) -> Decided:
     limit = tx.counts.rules(spec.queue).max_queued or 0
     if decided.grows(spec.queue) and tx.counts.depth(spec.queue) >= limit:
         raise QueueFull(
-            f"queue {spec.queue} holds {limit} waiting jobs, its max_queued",
+            f"queue {spec.queue} holds {limit} waiting jobs, which is its limit",
             "try again later, or raise it with queue.configure",
             queue=spec.queue,
         )
@@ -115,7 +115,7 @@ def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:
     job_id, kept, ended = row
     if kept != spec_hash:
         raise IdempotencyConflict(
-            f"idempotency_key {spec.idempotency_key} was used for another spec",
+            f"the idempotency key {spec.idempotency_key} was used for another job",
             "use a new key for new work",
             job_id=job_id,
         )

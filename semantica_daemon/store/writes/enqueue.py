@@ -8,6 +8,7 @@ from semantica_daemon.errors import Refusal
 from semantica_daemon.model import start, state
 from semantica_daemon.model.admission import Admitted
 from semantica_daemon.model.planner import Live, Plan
+from semantica_daemon.model.reason import rendered
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import arrival, transition
 from semantica_daemon.store.tx import StopRun, Tx
@@ -75,8 +76,17 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
     begins, planned = _begins(tx, job, decided), decided.plan
-    when = start.starts_when(job.spec, begins, tx.now, decided.lane_busy(job.spec.job_type))
-    return Forecast(planned.supersede, planned.interrupt, None, begins.state, when, begins.warnings)
+    reasons = start.start_reasons(job.spec, begins, tx.now, decided.lane_busy(job.spec.job_type))
+    return Forecast(
+        planned.supersede,
+        planned.interrupt,
+        None,
+        begins.state,
+        start.starts_when(reasons, tx.now),
+        begins.warnings,
+        starts_at=next((reason.at for reason in reasons if reason.kind == "time"), None),
+        reasons=[rendered(reason, tx.now, start.epoch_text) for reason in reasons],
+    )
 
 
 def _begins(tx: Tx, job: Admitted, decided: Decided) -> Start:

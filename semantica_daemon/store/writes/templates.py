@@ -97,12 +97,12 @@ def _check(tx: Tx, spec: JobSpec) -> None:
     for field in ONCE:
         if getattr(spec, field) is not None:
             hint = "leave it out: a template makes more than one job"
-            raise _wrong(f"a template takes no {field}", f"$.spec.{field}", hint)
+            raise _wrong("a template cannot have it", f"$.spec.{field}", hint)
     if spec.schedule.scheduled_at is not None:
-        hint = "use delay_ms, or a schedule with a cron_expression"
+        hint = "use a delay, or a schedule"
         raise _wrong("a template takes no fixed time", "$.spec.schedule.scheduled_at", hint)
     if spec.deadline is not None:
-        raise _wrong("a template takes no fixed time", "$.spec.deadline", "use timeout_ms or ttl_ms")
+        raise _wrong("a template takes no fixed time", "$.spec.deadline", "use a timeout or a TTL")
     try:
         secrets = tx.admit(spec).secrets
     except Refusal as refused:
@@ -114,5 +114,5 @@ def _check(tx: Tx, spec: JobSpec) -> None:
         raise _wrong(f"a template is stored, and secrets are not: {names}", "$.spec.env_vars", hint)
 
 
-def _wrong(message: str, path: str, hint: str) -> InvalidParams:
-    return InvalidParams(f"{message} - at `{path}`", hint, path=path)
+def _wrong(problem: str, path: str, hint: str) -> InvalidParams:
+    return InvalidParams(problem, hint, path=path)

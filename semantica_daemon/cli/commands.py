@@ -1,0 +1,53 @@
+"""The names of the commands and the text of `semantica --help`. Imports nothing, so that help is fast."""
+
+# Options of every command; they may also precede the command.
+GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
+
+# Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
+COMMANDS = (
+    "run", "add", "plan", "list", "ls", "status", "show", "logs", "wait", "cancel", "why", "schedule", "template",
+    "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor",
+)  # fmt: skip
+
+OVERVIEW = """\
+semantica: background jobs on this machine that are neither lost nor repeated
+
+  semantica run -- make test          run it as a job: live output, its exit code; Ctrl-C leaves it running
+  semantica add -- make test          add it to the queue and return; prints the job's id
+  semantica add --newest-wins a.py -- lint a.py
+                                      of several saves of a.py only the newest is run
+  semantica add --when-idle --on-event git:commit -- make docs
+                                      start it when the machine is idle and the event was emitted
+  semantica status                    what is running, what is waiting, how the last jobs ended
+
+jobs
+  run      run a command as a job and follow it      show     everything about one job
+  add      add a job, print its id                   logs     the output of a job; -f follows it
+  plan     what `add` would do                       wait     wait for jobs; returns their exit code
+  list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
+
+when jobs start
+  why      why a job has not started                 emit     emit an event that jobs wait for
+  schedule jobs added by cron: list, put, next …     machine  is it idle, is it on mains power, by which source
+  template jobs stored under a name: put, run …
+
+the daemon
+  status   one screen of everything                  stop     stop it, after the grace period of running jobs
+  events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
+  queue    list, pause, resume, set slots            config   the configuration in use
+  rpc      call any method                           paths    where the files and the socket are
+  version  of this command and its protocol          help     help for a command: semantica help run
+
+A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
+`semantica COMMAND --help` shows the options, with examples.
+"""
+
+EXIT_CODES = """\
+exit codes
+  run and wait return the job's own code: the command's exit code; 128 + n when signal n ended it; 127 not found;
+  126 found, but it cannot be run; 124 it took longer than its --timeout, or the wait did; 1 it ended without a code
+  (cancelled, superseded, skipped); 128 + n when signal n ended `run` while the job goes on: 130 for Ctrl-C.
+  64 wrong arguments, or a method or value the daemon does not know     69 no daemon
+  65 wrong data: no such job, an ambiguous id, a conflicting key or generation, a payload that does not fit
+  70 an error inside Semantica   75 try again later   77 not permitted   78 configuration
+"""

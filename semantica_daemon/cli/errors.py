@@ -1,0 +1,79 @@
+"""How a command fails: the sentence, the hint in words of the shell, and the exit code, for every kind of error."""
+
+from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
+from semantica_daemon.client.exit_codes import DATA, INTERNAL, NO_DAEMON, PERMISSION, TEMPORARY, USAGE
+from semantica_daemon.client.json_types import Json
+
+# By the number of a refusal; a refusal that can be retried is TEMPORARY whatever its number.
+EXIT_CODES = {
+    -32600: DATA,
+    -32603: INTERNAL,
+    -32800: TEMPORARY,
+    4001: DATA,
+    4002: DATA,
+    4003: TEMPORARY,
+    5001: INTERNAL,
+    5002: INTERNAL,
+}
+# By the stable code of a refusal whose own hint speaks of methods; the names in braces are fields of its data.
+SHELL_HINTS = {
+    "E_JOB_NOT_FOUND": "`semantica list` shows the jobs",
+    "E_TEMPLATE_NOT_FOUND": "`semantica template list` shows the templates",
+    "E_SCHEDULE_NOT_FOUND": "`semantica schedule list` shows the schedules",
+    "E_RUN_NOT_FOUND": "`semantica show {job_id}` lists its runs",
+    "E_QUEUE_FULL": "try again later, or raise the limit with `semantica queue set {queue} --max-queued N`",
+    "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
+    "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
+}
+SEE_HELP = "`--help` after the command describes its options"
+
+
+class CommandFailed(Exception):
+    """A command ends here: `message` says what is wrong, `hint` what to do."""
+
+    def __init__(self, message: str, exit_code: int, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_code = exit_code
+        self.hint = hint
+
+
+def describe(error: Exception, in_protocol_terms: bool) -> tuple[str, str]:
+    """The sentence and the hint. `in_protocol_terms`: the user of `semantica rpc` named the fields of the protocol."""
+    if isinstance(error, ConnectionLost):
+        return str(error), "the last command may have had its effect: check with `semantica list`"
+    if isinstance(error, CallRefused):
+        if in_protocol_terms:
+            return error.message, str(error.data.get("hint") or "")
+        return _message(error), _hint(error.data)
+    return str(error), error.hint if isinstance(error, CommandFailed) else ""
+
+
+def _message(error: CallRefused) -> str:
+    """Names the option that set the field which the daemon refused."""
+    from semantica_daemon.cli.option_names import option_of  # noqa: PLC0415
+
+    option = option_of(str(error.data.get("path") or ""))
+    return error.message if option is None else f"{option}: {error.data.get('problem') or error.message}"
+
+
+def _hint(data: Json) -> str:
+    if data.get("rule") == "schema":
+        return SEE_HELP
+    template = SHELL_HINTS.get(str(data.get("code")))
+    return str(data.get("hint") or "") if template is None else template.format_map(_Fields(data))
+
+
+class _Fields(Json):
+    def __missing__(self, name: str) -> str:
+        return name.upper()
+
+
+def exit_code(error: Exception) -> int:
+    if isinstance(error, CommandFailed | NoDaemon):
+        return error.exit_code
+    if isinstance(error, CallRefused):
+        if error.data.get("retryable"):
+            return TEMPORARY
+        return DATA if error.data.get("code") == "E_PAYLOAD" else EXIT_CODES.get(error.code, USAGE)
+    return NO_DAEMON if isinstance(error, ConnectionLost) else PERMISSION

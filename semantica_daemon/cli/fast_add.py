@@ -1,0 +1,147 @@
+"""The fast path of `semantica add [-q] [options] -- COMMAND`: sends the job without json, socket, argparse or re.
+
+It handles the usual arguments, a running daemon and the usual reply. For anything else it returns before it has sent
+the job, and the ordinary path (`add`) does the work; a reply that is not usual is handed to `add` and `main`.
+"""
+
+import _socket
+import os
+import sys
+
+from semantica_daemon import paths as locations
+from semantica_daemon.cli import last_job
+from semantica_daemon.cli.command_job import command_fields, current_umask, job_type_of
+from semantica_daemon.environment import is_text, variables_to_send
+
+FLAGS = {"-q": "quiet", "--quiet": "quiet", "--durable": "durable", "--no-autostart": "no_autostart"}
+VALUES = {
+    "-Q": "queue", "--queue": "queue", "-t": "user_tag", "--tag": "user_tag", "-g": "chain_group_id",
+    "--group": "chain_group_id", "-k": "idempotency_key", "--key": "idempotency_key", "-s": "subject_key",
+    "--subject": "subject_key",
+}  # fmt: skip
+LATE_S = 8.0
+CHUNK = 65_536
+INTERRUPTED, BROKEN_PIPE = 130, 141
+# The reply to a job that is simply queued; its id, queue and generation are the parts that vary.
+REPLY_START = b'{"jsonrpc":"2.0","id":1,"result":{"job_id":"'
+REPLY_STATE = b'","state":"QUEUED","generation":'
+REPLY_END = b',"superseded":[],"existing":false,"warnings":[]}}\n'
+
+
+def run(arguments: list[str]) -> None:
+    """Adds the job and exits; returns when the ordinary path has to do it."""
+    try:
+        for descriptor in (0, 1, 2):
+            os.fstat(descriptor)
+        spec, quiet = parse(arguments)
+        if not spec:
+            return
+        line = request(spec)
+        paths = locations.find(os.environ)
+        connection = _connect(paths.socket)
+    except (OSError, ValueError, ImportError):
+        return
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    if connection is not None:
+        os._exit(_add(connection, line, paths, quiet))
+
+
+def parse(arguments: list[str]) -> "tuple[dict[str, object], bool]":
+    """The JobSpec and whether --quiet is given; an empty spec for arguments that the ordinary path has to parse."""
+    if "--" not in arguments:
+        return {}, False
+    place = arguments.index("--")
+    argv = arguments[place + 1 :]
+    given = _options(arguments[:place])
+    cwd = os.getcwd()
+    if given is None or not argv or not all(map(is_text, [*argv, *arguments[:place], cwd])):
+        return {}, False
+    flags, spec = given
+    if "durable" in flags:
+        spec["durable"] = True
+    job_type = job_type_of(argv, spec.get("subject_key") or None)  # type: ignore[arg-type]
+    spec |= command_fields(argv, cwd, current_umask(), job_type)
+    spec["env_vars"] = variables_to_send(os.environ)
+    return spec, "quiet" in flags
+
+
+def _options(words: list[str]) -> "tuple[set[str], dict[str, object]] | None":
+    """The flags and the fields that are set; None when a word is not one of the options known here."""
+    flags: set[str] = set()
+    fields: dict[str, object] = {}
+    rest = iter(words)
+    for word in rest:
+        if word in FLAGS:
+            flags.add(FLAGS[word])
+        elif word in VALUES:
+            value = next(rest, "")
+            if not value or value[0] == "-":
+                return None
+            fields[VALUES[word]] = value
+        else:
+            return None
+    return flags, fields
+
+
+def request(spec: "dict[str, object]") -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"method":"job.enqueue","params":%b}\n' % _encoded(spec).encode()
+
+
+def _encoded(value: object) -> str:
+    """JSON of the types that a spec has; `_json` is the accelerator of the json module."""
+    from _json import encode_basestring_ascii as text  # noqa: PLC0415
+
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{text(name)}:{_encoded(item)}" for name, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_encoded, value)) + "]"
+    if isinstance(value, str):
+        return text(value)
+    return "true" if value is True else str(value)
+
+
+def _connect(path: str) -> "_socket.socket | None":
+    """None when the daemon is too busy, or is not ours; raises OSError when there is none."""
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.settimeout(0)
+    connection.connect(path)
+    if hasattr(_socket, "SO_PEERCRED"):
+        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        if int.from_bytes(credentials[4:8], sys.byteorder) != os.getuid():
+            return None
+    return connection
+
+
+def _add(connection: "_socket.socket", line: bytes, paths: locations.Paths, quiet: bool) -> int:
+    """Sends the job and prints its id; returns the exit code."""
+    reply = b""
+    failure: OSError | None = None
+    try:
+        connection.settimeout(LATE_S)
+        connection.sendall(line)
+        reply = connection.recv(CHUNK)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        failure = error
+    if reply.startswith(REPLY_START) and REPLY_STATE in reply and reply.endswith(REPLY_END):
+        code = _print(reply[len(REPLY_START) : len(REPLY_START) + 36], paths)
+        if code is not None:
+            return code
+    from semantica_daemon.cli import add, main  # noqa: PLC0415
+
+    main.secure_streams()
+    return main.guarded(lambda: add.finish(connection.detach(), reply, failure, quiet))
+
+
+def _print(job_id: bytes, paths: locations.Paths) -> int | None:
+    """The exit code; None when stdout cannot be written to, which the ordinary path reports."""
+    last_job.remember(paths, job_id.decode())
+    try:
+        os.write(1, job_id + b"\n")
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except OSError:
+        return None
+    return 0

@@ -1,0 +1,162 @@
+"""`semantica logs`: the output of a job, on the streams it was written to; for a handler, its log events."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from semantica_daemon import prose
+from semantica_daemon.cli import events, ids, outcome
+from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
+from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.client import output
+from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
+from semantica_daemon.client.exit_codes import USAGE
+from semantica_daemon.client.json_types import Json
+
+
+class Tail:
+    """Keeps the last `most` lines of the pieces added, each with its stream; everything when `most` is None."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._parts: deque[tuple[str, bytes]] = deque()
+        self._ends = 0
+
+    def add(self, pieces: Iterable[tuple[str, bytes]]) -> None:
+        for stream, data in pieces:
+            for part in self._last(data).splitlines(keepends=True) if self._most is not None else [data]:
+                self._parts.append((stream, part))
+                self._ends += part.endswith(b"\n")
+        while self._most is not None and self._lines() > self._most:
+            self._drop()
+
+    def _last(self, data: bytes) -> bytes:
+        """The last `most` lines of the data, found from its end; enough lines replace the parts kept so far."""
+        place = len(data) - data.endswith(b"\n")
+        for _ in range(self._most or 0):
+            place = data.rfind(b"\n", 0, place)
+            if place < 0:
+                return data
+        self.take()
+        return data[place + 1 :]
+
+    def take(self) -> Iterable[tuple[str, bytes]]:
+        parts, self._parts, self._ends = self._parts, deque(), 0
+        return parts
+
+    def _lines(self) -> int:
+        return self._ends + (not self._parts[-1][1].endswith(b"\n")) if self._parts else 0
+
+    def _drop(self) -> None:
+        while self._parts:
+            if self._parts.popleft()[1].endswith(b"\n"):
+                self._ends -= 1
+                return
+
+
+def run(arguments: Namespace, terminal: Terminal) -> int:
+    if arguments.lines is not None and arguments.lines < 0:
+        raise CommandFailed("logs: -n needs a number of lines", USAGE)
+    with terminal.client() as client:
+        job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
+        if job["execution_mode"] == "IN_PROCESS":
+            return _print_log_events(client, terminal, job, arguments)
+        if arguments.run is not None:
+            attempt = {"run": arguments.run}
+            _print_run(client, terminal, job, arguments, attempt, LONG_WAIT_MS if arguments.follow else 0)
+            return 0
+        last = _print_run(client, terminal, job, arguments, {}, 0)
+        if arguments.follow:
+            _follow(client, terminal, job["job_id"], arguments, last)
+    return 0
+
+
+def _print_run(
+    client: Client, terminal: Terminal, job: Json, arguments: Namespace, attempt: Json, wait_ms: int
+) -> Json:
+    """Prints the output of one run: so far, or to its end when there is a wait. Returns the last reply."""
+    tail = Tail(None if wait_ms else arguments.lines)
+    for reply in output.of_run(client, job["job_id"], attempt, wait_ms):
+        tail.add(output.pieces(reply))
+        if arguments.lines is None or wait_ms:
+            _print_pieces(terminal, arguments, reply, tail.take())
+    _print_pieces(terminal, arguments, reply, tail.take())
+    if reply["truncated"]:
+        terminal.note(LOG_INCOMPLETE)
+    if reply["run_id"] is None and not arguments.follow:
+        terminal.note(f"job {prose.short_id(job['job_id'])} has not run: it is {reply['state']}")
+    return reply
+
+
+def _print_pieces(terminal: Terminal, arguments: Namespace, reply: Json, pieces: Iterable[tuple[str, bytes]]) -> None:
+    for stream, data in pieces:
+        if arguments.only in (None, stream):
+            if terminal.as_json:
+                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "replace")}
+                terminal.print_json(line, lines=True)
+            else:
+                write_all(DESCRIPTORS[stream], data)
+
+
+def _follow(client: Client, terminal: Terminal, job_id: str, arguments: Namespace, last: Json) -> None:
+    if not (last["eof"] and last["state"] in ENDED_STATES):
+        last = follow(
+            client,
+            terminal,
+            job_id,
+            lambda reply: _print_pieces(terminal, arguments, reply, output.pieces(reply)),
+            last,
+        )
+    if last["state"] != "DONE":
+        terminal.note(outcome.sentence(last, job_id))
+
+
+def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: Namespace) -> int:
+    """A handler has no log file: ctx.log emits events."""
+    found = events.stored(client, {"job_id": job["job_id"], "event_types": ["job.log"]}, 0)
+    if arguments.lines is not None:
+        found = found[max(0, len(found) - arguments.lines) :]
+    for event in found:
+        _print_event(terminal, event)
+    if arguments.follow and job["state"] not in ENDED_STATES:
+        since = max((event["sequence"] for event in found), default=0)
+        wanted = ["job.log", *(f"job.{state.lower()}" for state in ENDED_STATES)]
+        for event in client.subscribe(job_id=job["job_id"], since=since, event_types=wanted):
+            if event["event_type"] != "job.log":
+                break
+            _print_event(terminal, event)
+    return 0
+
+
+def _print_event(terminal: Terminal, event: Json) -> None:
+    if terminal.as_json:
+        terminal.print_json(event, lines=True)
+    else:
+        terminal.print(events.text(event))
+        terminal.flush()
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("id", type=type_of(ids.check), metavar="ID", help="an id, a prefix of one, or @last")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow it until the job has ended")
+    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines of the present output")
+    parser.add_argument("--run", type=int, metavar="N", help="the Nth attempt (default: the newest)")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--stdout", dest="only", action="store_const", const="stdout", help="only stdout")
+    only.add_argument("--stderr", dest="only", action="store_const", const="stderr", help="only stderr")
+
+
+COMMAND = Command(
+    "Print the output of a job: its stdout on stdout, its stderr on stderr.",
+    run,
+    options,
+    """
+  semantica logs @last
+  semantica logs -f 3f2a
+  semantica logs -n 20 --stderr 3f2a 2>&1 | less
+  semantica logs --run 1 3f2a          the first of several attempts
+
+With --json: one line for each piece, {"run": 1, "stream": "stdout", "text": "…"}.""",
+)

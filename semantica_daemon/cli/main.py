@@ -1,0 +1,126 @@
+"""Finds the command, runs it, and turns its result or its error into an exit code."""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+
+from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW
+from semantica_daemon.cli.errors import CommandFailed, describe, exit_code
+from semantica_daemon.cli.terminal import Terminal, cannot_write, print_error
+from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
+from semantica_daemon.client.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
+from semantica_daemon.client.json_types import Any
+
+
+def run(arguments: list[str]) -> None:
+    """Exits by os._exit: there is nothing to clean up, and tearing down the interpreter costs more than a call."""
+    secure_streams()
+    os._exit(guarded(lambda: dispatch(arguments), arguments[command_index(arguments) :][:1] == ["rpc"]))
+
+
+def secure_streams() -> None:
+    """Opens closed standard streams, so that the connection cannot get their numbers; replaces characters that the
+    terminal's encoding lacks."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def guarded(action: Callable[[], int], in_protocol_terms: bool = False) -> int:
+    """The exit code of the action or of its error, after stdout is flushed."""
+    code = _exit_code(action, in_protocol_terms)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except OSError as error:
+        print_error(str(cannot_write(error)))
+        return code or INTERNAL
+    return code
+
+
+def _exit_code(action: Callable[[], int], in_protocol_terms: bool) -> int:
+    """Raises only when SEMANTICA_DEBUG asks for a traceback."""
+    try:
+        return action()
+    except SystemExit as exit:  # argparse, after --help
+        return exit.code if isinstance(exit.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # of stdout: the connection raises ConnectionLost
+        return BROKEN_PIPE
+    except (CommandFailed, CallRefused, NoDaemon, ConnectionLost, PermissionError) as error:
+        print_error(*describe(error, in_protocol_terms))
+        return exit_code(error)
+    except Exception as error:
+        if os.environ.get("SEMANTICA_DEBUG"):
+            raise
+        print_error(f"{type(error).__name__}: {error}", "an error inside Semantica; SEMANTICA_DEBUG=1 shows where")
+        return INTERNAL
+
+
+def dispatch(arguments: list[str]) -> int:
+    index = command_index(arguments)
+    options, words = arguments[:index], arguments[index:]
+    if not words:
+        sys.stderr.write(OVERVIEW)
+        return USAGE
+    name, rest = words[0], [*options, *words[1:]]
+    if name in ("-h", "--help") or (name == "help" and not rest):
+        sys.stdout.write(OVERVIEW + "\n" + EXIT_CODES)
+        return 0
+    if name == "--version":
+        name = "version"
+    if name == "help":
+        name, rest = rest[0], [*rest[1:], "--help"]
+    if name == "rpc" and (code := call_without_parser(rest)) is not None:
+        return code
+    return run_command(name, rest)
+
+
+def command_index(arguments: list[str]) -> int:
+    """Where the command's name is: the options of every command may precede it."""
+    for index, argument in enumerate(arguments):
+        if argument not in GLOBAL_OPTIONS:
+            return index
+    return len(arguments)
+
+
+def run_command(name: str, rest: list[str]) -> int:
+    if name not in COMMANDS:
+        raise unknown_command(name)
+    name = "list" if name == "ls" else name
+    command: Any = import_module(f"semantica_daemon.cli.{name}").COMMAND
+    parser: Any = import_module("semantica_daemon.cli.parser")
+    full_name, command, rest = parser.select(name, command, rest)
+    arguments = parser.make(full_name, command).parse(rest)
+    return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)))
+
+
+def call_without_parser(rest: list[str]) -> int | None:
+    """Runs `semantica rpc METHOD [JSON]` without argparse; None when there are options to parse."""
+    if not 1 <= len(rest) <= 2 or any(word.startswith("-") and word != "-" for word in rest):
+        return None
+    rpc: Any = import_module("semantica_daemon.cli.rpc")
+    return int(rpc.call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None))
+
+
+def unknown_command(name: str) -> CommandFailed:
+    import difflib  # noqa: PLC0415
+
+    if name.startswith("-"):
+        return CommandFailed(
+            f"{name} is not an option that may precede a command", USAGE, "`semantica --help` lists the commands"
+        )
+    near = difflib.get_close_matches(name, [*COMMANDS, "help"], 1)
+    hint = f"did you mean `semantica {near[0]}`?" if near else "`semantica --help` lists the commands"
+    return CommandFailed(f"there is no command {name}", USAGE, hint)

@@ -1,0 +1,114 @@
+"""`semantica run`: runs a command as a job and behaves like the command: its output, its exit code; Ctrl-C detaches."""
+
+import signal
+
+from semantica_daemon import prose
+from semantica_daemon.cli import job_options, last_job, outcome, payload
+from semantica_daemon.cli.add import print_notes
+from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.follow import copy_output, follow
+from semantica_daemon.cli.parser import Namespace
+from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.client.client import Client
+from semantica_daemon.client.errors import ConnectionLost
+from semantica_daemon.client.exit_codes import INTERRUPTED, NO_DAEMON, SIGNALLED
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Detached(BaseException):
+    """The user leaves; the job goes on."""
+
+
+class DetachOnSignal:
+    """From here on Ctrl-C, SIGTERM and SIGHUP raise Detached: at once, or as soon as the job's id is known (`allow`).
+    A second signal does not wait for the id."""
+
+    def __init__(self) -> None:
+        self.exit_code = INTERRUPTED
+        self._allowed = False
+        self._signalled = False
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # keeps the effect of nohup
+                signal.signal(number, self._handle)
+
+    def allow(self) -> None:
+        self._allowed = True
+        if self._signalled:
+            self._detach()
+
+    def _handle(self, number: int, frame: object) -> None:
+        again, self._signalled = self._signalled, True
+        self.exit_code = SIGNALLED + number
+        if again or self._allowed:
+            self._detach()
+
+    def _detach(self) -> None:
+        """Ignores further signals, so that the last note is printed."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise Detached
+
+
+def run(arguments: Namespace, terminal: Terminal) -> int:
+    spec = job_options.job_spec(arguments)
+    job_id = ""
+    with terminal.client() as client:
+        detach = DetachOnSignal()
+        try:
+            ack = client.call("job.enqueue", **payload.complete(client, spec))
+            job_id = ack["job_id"]
+            last_job.remember(terminal.paths, job_id)
+            detach.allow()
+            print_notes(terminal, ack)
+            return _follow_to_end(client, terminal, job_id, not arguments.command)
+        except Detached:
+            _print_how_to_return(terminal, job_id)
+            return detach.exit_code
+        except ConnectionLost as lost:
+            if not job_id:
+                raise
+            name = prose.short_id(job_id)
+            hint = f"`semantica wait {name}` waits for its end, `semantica logs {name}` shows its output"
+            raise CommandFailed(f"{lost}; the end of job {name} is not known", NO_DAEMON, hint) from None
+
+
+def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
+    if not job_id:
+        terminal.note("interrupted before the daemon answered; `semantica list` shows whether it has the job")
+        return
+    name = prose.short_id(job_id)
+    terminal.note(
+        f"job {name} goes on; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+    )
+
+
+def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
+    end = follow(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
+    if not outcome.is_told_by_exit_code(end):
+        by = client.call("job.get", job_id=job_id)["superseded_by"] if end["state"] == "SUPERSEDED" else None
+        terminal.note(outcome.sentence(end, job_id, by))
+    if terminal.as_json:
+        terminal.print_json(client.call("job.get", job_id=job_id))
+    elif is_handler and end["state"] == "DONE":
+        result = client.call("job.get", job_id=job_id)["result_summary"]
+        if result is not None:
+            terminal.print_json(result)
+    return outcome.exit_code(end)
+
+
+COMMAND = Command(
+    "Run a command as a job and follow it: its output as it is written, its exit code. Ctrl-C leaves it running.",
+    run,
+    job_options.add_options_of_one_job,
+    """
+  semantica run -- make test
+  semantica run --timeout 10m --attempts 3 -- ./flaky-test
+  semantica run -Q build -p high -- cargo build --release
+  semantica run --newest-wins src/a.py --on-running cancel -- pytest tests/test_a.py
+  git diff | semantica run --stdin -- wc -l
+
+With --json the output stays in the log (`semantica logs`), and the ended job is printed.""",
+    "[options] [--] COMMAND [ARGUMENT …]",
+)

@@ -1,0 +1,69 @@
+"""`semantica stop`: stops the daemon and returns when it is gone."""
+
+from semantica_daemon import prose
+from semantica_daemon.cli import times
+from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.client import daemon_lock
+from semantica_daemon.client.client import Client
+from semantica_daemon.client.errors import NoDaemon
+from semantica_daemon.client.exit_codes import NO_DAEMON, TIMED_OUT
+
+UNRESPONSIVE_MS = 10_000
+
+
+def run(arguments: Namespace, terminal: Terminal) -> int:
+    """The daemon is gone when its lock is free."""
+    try:
+        client = Client(terminal.paths, autostart=False)
+    except NoDaemon as missing:
+        return _without_connection(terminal, missing, arguments.timeout or UNRESPONSIVE_MS)
+    with client:
+        system = client.call("admin.stats")["system"]
+        grace = prose.duration(client.call("admin.config")["daemon"]["grace_ms"])
+        client.call("admin.shutdown", reason="semantica stop")
+    if system["running"]:
+        terminal.note(f"{prose.count(system['running'], 'running job')}: up to {grace} to end")
+    if not daemon_lock.wait_until_free(terminal.paths.lock, arguments.timeout, system["pid"]):
+        terminal.note(f"the daemon is still running after {prose.duration(arguments.timeout)}")
+        return TIMED_OUT
+    return _report(terminal, True)
+
+
+def _without_connection(terminal: Terminal, missing: NoDaemon, timeout_ms: int) -> int:
+    if missing.exit_code != NO_DAEMON:
+        raise missing
+    if not daemon_lock.is_held(terminal.paths.lock):
+        return _report(terminal, False)
+    terminal.note("a daemon is running and does not answer, because it is starting or stopping; waiting")
+    if not daemon_lock.wait_until_free(terminal.paths.lock, timeout_ms):
+        raise CommandFailed("the daemon neither answers nor stops", NO_DAEMON, "try again, or run `semantica doctor`")
+    return _report(terminal, True)
+
+
+def _report(terminal: Terminal, was_running: bool) -> int:
+    if terminal.as_json:
+        terminal.print_json({"stopped": was_running})
+    else:
+        terminal.note("the daemon has stopped" if was_running else "no daemon is running")
+    return 0
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument(
+        "--timeout", type=type_of(times.duration), metavar="D", help="stop waiting after this, with exit code 124"
+    )
+
+
+COMMAND = Command(
+    "Stop the daemon. Running jobs get their grace period; waiting jobs are kept.",
+    run,
+    options,
+    """
+  semantica stop
+  semantica stop --timeout 30s
+
+With --json: {"stopped": true}, or false when none was running.""",
+)

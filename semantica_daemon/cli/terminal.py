@@ -1,0 +1,71 @@
+"""The output of a command: data to stdout, notes to stderr, as --json and --quiet ask for it."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+from semantica_daemon import paths
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.format import clean
+from semantica_daemon.client.client import Client
+from semantica_daemon.client.exit_codes import INTERNAL
+from semantica_daemon.client.json_types import Any
+
+
+class Terminal:
+    def __init__(self, as_json: bool = False, quiet: bool = False, autostart: bool = True) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self.autostart = autostart
+        self.paths = paths.find(os.environ)
+
+    def client(self) -> Client:
+        return Client(self.paths, self.autostart, self.note)
+
+    def print(self, text: str) -> None:
+        """A line of data."""
+        write(text + "\n")
+
+    def print_json(self, value: Any, lines: bool = False) -> None:
+        """Indented on a terminal, else on one line. `lines`: one of several documents, flushed at once."""
+        indented = sys.stdout.isatty() and not lines
+        self.print(json.dumps(value, indent=2 if indented else None, ensure_ascii=not indented))
+        if lines:
+            self.flush()
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """A sentence on stderr, unless --quiet is given."""
+        if not self.quiet:
+            print_error(text)
+
+
+def write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write(error) from None
+
+
+def cannot_write(error: OSError) -> CommandFailed:
+    return CommandFailed(f"cannot write to stdout: {error.strerror}", INTERNAL)
+
+
+def print_error(text: str, hint: str = "") -> None:
+    """To stderr. Errors of the streams are ignored: a closed terminal must not change what the command does."""
+    _try_to(sys.stdout.flush)
+    lines = [f"semantica: {clean(text)}", *([f"  {clean(hint)}"] if hint else [])]
+    _try_to(lambda: sys.stderr.write("\n".join([*lines, ""])))
+    _try_to(sys.stderr.flush)
+
+
+def _try_to(step: Callable[[], object]) -> None:
+    try:
+        step()
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,124 @@
+"""Durations, instants and the time zone as the user writes them on the command line.
+
+`datetime` is imported only when it is needed: most commands never are given an instant.
+"""
+
+import os
+import re
+import time
+
+from semantica_daemon.cli import format
+
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+# Not compiled here: most commands never use them.
+PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
+NUMBER = r"\d+(?:\.\d+)?"
+CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?"
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+FORMATS = "write 10m (from now), 14:30, tomorrow 02:00, monday 9:00 or 2031-05-01T14:30"
+LONGEST_MS = 10**15
+LOCALTIME, TIMEZONE = "/etc/localtime", "/etc/timezone"
+
+
+def duration(text: str) -> int:
+    """Milliseconds, of 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds."""
+    text = text.strip()
+    parts = re.findall(PART, text)
+    if re.fullmatch(NUMBER, text):
+        ms = float(text) * 1000
+    elif parts and "".join(number + unit for number, unit in parts) == text:
+        ms = sum(float(number) * UNITS[unit] for number, unit in parts)
+    else:
+        raise ValueError(f"{text!r} is not a duration: write 500ms, 10s, 5m, 2h, 1d or 1h30m (a number is seconds)")
+    if ms > LONGEST_MS:
+        raise ValueError(f"{text!r} is too long")
+    return round(ms)
+
+
+def instant(text: str, now: int | None = None) -> int:
+    """Epoch milliseconds, of "now", a duration from now, a time of day (the next one), or a date and time."""
+    words = " ".join(text.lower().split())
+    for read in (_from_now, _time_of_day, _date):
+        if (found := read(words, format.now() if now is None else now)) is not None:
+            return max(0, found)
+    raise ValueError(f"{text!r} is not a time: {FORMATS}")
+
+
+def _from_now(words: str, now: int) -> int | None:
+    """A plain number counts as seconds only after `in` or `+`, because it could be an hour or a date as well."""
+    if words == "now":
+        return now
+    bare = re.sub(r"^(in |\+ ?)", "", words)
+    if re.fullmatch(rf"({PART})+" + ("" if bare == words else f"|{NUMBER}"), bare):
+        return now + duration(bare)
+    return None
+
+
+def _time_of_day(words: str, now: int) -> int | None:
+    match = re.fullmatch(rf"(?:([a-z]+) )?{CLOCK}", words)
+    ahead = () if match is None else _days_ahead(match[1], now)
+    if match is None or not ahead:
+        return None
+    clock = [int(part or 0) for part in match.groups()[1:]]
+    instants = [at for days in ahead for at in _on_day(now, days, *clock)]
+    return next((at for at in instants if at > now), instants[0])
+
+
+def _days_ahead(day: str | None, now: int) -> tuple[int, ...]:
+    """The days that can be meant, as distances from today, the nearest first; none for a word that is not a day."""
+    if day is None:
+        return 0, 1
+    if day in ("today", "tomorrow"):
+        return (("today", "tomorrow").index(day),)
+    number = next((number for number, name in enumerate(DAYS) if day in (name, name[:3])), None)
+    if number is None:
+        return ()
+    days = (number - time.localtime(now / 1000).tm_wday) % 7
+    return days, days + 7
+
+
+def _on_day(now: int, days: int, hour: int, minute: int, second: int) -> list[int]:
+    """Two instants in the hour that daylight saving repeats, else one. A time in the skipped hour moves forward."""
+    from datetime import datetime, timedelta  # noqa: PLC0415
+
+    today = datetime.fromtimestamp(now / 1000)
+    first = today.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0) + timedelta(days)
+    second_time = first.replace(fold=1)
+    repeated = datetime.fromtimestamp(second_time.timestamp()) == first
+    return [round(one.timestamp() * 1000) for one in ([first, second_time] if repeated else [first])]
+
+
+def _date(words: str, now: int) -> int | None:
+    from datetime import datetime  # noqa: PLC0415
+
+    if words.isdecimal():  # fromisoformat would take it for a date without dashes
+        return None
+    try:
+        date = datetime.fromisoformat(words.upper())
+        instants = [round(one.timestamp() * 1000) for one in (date, date.replace(fold=1))]
+        return next((at for at in instants if at > now), instants[0])
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def zone(
+    env: "os._Environ[str] | dict[str, str]" = os.environ, localtime: str = LOCALTIME, timezone: str = TIMEZONE
+) -> str:
+    """The name of the user's time zone: by $TZ, else by the machine's settings, else UTC. The daemon checks it."""
+    given = env.get("TZ", localtime).removeprefix(":")
+    if not given.startswith("/"):
+        return given or "UTC"
+    try:
+        path = given if "zoneinfo/" in given else os.readlink(localtime)
+    except OSError:
+        path = ""
+    name = path.rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
+    return (name if "zoneinfo/" in path else "") or _first_line(timezone) or "UTC"
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

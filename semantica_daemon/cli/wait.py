@@ -1,0 +1,64 @@
+"""`semantica wait`: waits until jobs have ended and returns their exit code."""
+
+import time
+
+from semantica_daemon import prose
+from semantica_daemon.cli import ids, outcome, times
+from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.client.client import LONG_WAIT_MS, Client
+from semantica_daemon.client.exit_codes import TIMED_OUT
+from semantica_daemon.client.json_types import Json
+
+
+def run(arguments: Namespace, terminal: Terminal) -> int:
+    """Returns the exit code of the first job, in the order given, that did not succeed."""
+    until = None if arguments.timeout is None else time.monotonic() + arguments.timeout / 1000
+    codes = []
+    with terminal.client() as client:
+        for text in arguments.id:
+            waited = wait_for_end(client, ids.resolve(client, terminal.paths, text), until)
+            if terminal.as_json:
+                terminal.print_json(waited, lines=len(arguments.id) > 1)
+            codes.append(_report(waited, terminal))
+    return next((code for code in codes if code), 0)
+
+
+def wait_for_end(client: Client, job_id: str, until: float | None) -> Json:
+    """The result of job.wait when the job has ended, or at `until` (monotonic seconds)."""
+    while True:
+        left = LONG_WAIT_MS if until is None else round((until - time.monotonic()) * 1000)
+        waited: Json = client.query("job.wait", job_id=job_id, timeout_ms=min(max(0, left), LONG_WAIT_MS))
+        if waited["finished"] or (until is not None and time.monotonic() >= until):
+            return waited
+
+
+def _report(waited: Json, terminal: Terminal) -> int:
+    job = waited["job"]
+    if not waited["finished"]:
+        terminal.note(f"job {prose.short_id(job['job_id'])} is still {job['state']}")
+        return TIMED_OUT
+    if job["state"] != "DONE":
+        terminal.note(outcome.sentence(job, job["job_id"], job["superseded_by"]))
+    return outcome.exit_code(job)
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("id", nargs="+", type=type_of(ids.check), metavar="ID", help="ids, prefixes of ids, or @last")
+    parser.add_argument(
+        "--timeout", type=type_of(times.duration), metavar="D", help="stop waiting after this, with exit code 124"
+    )
+
+
+COMMAND = Command(
+    "Wait until jobs have ended. Returns the job's own exit code; of several, that of the first that failed.",
+    run,
+    options,
+    """
+  semantica wait @last
+  semantica wait 3f2a 81bc --timeout 10m
+  semantica list -q -t nightly | xargs semantica wait
+
+With --json: the result of job.wait, {"finished": …, "job": …}, one line for each job.""",
+)

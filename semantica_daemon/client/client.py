@@ -1,0 +1,155 @@
+"""The client: calls, jobs and events over one connection, one call at a time. Not for several threads at once."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from semantica_daemon import paths as locations
+from semantica_daemon.client.connect import RETRY_EVERY_S, reach
+from semantica_daemon.client.connection import Connection
+from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
+from semantica_daemon.client.json_types import Any, Json
+from semantica_daemon.client.subscription import Subscription
+from semantica_daemon.environment import variables_to_send
+
+BACK_WITHIN_S = 5.0
+USUAL_WAIT_MS = 8000
+LONG_WAIT_MS = 600_000
+LONGEST_WAIT_MS = 86_400_000
+WAITING_METHODS = ("job.wait", "job.logs")  # their timeout_ms is how long the call waits, not a job's timeout
+ENDED_STATES = ("DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
+
+
+class Client:
+    """`Client()` connects to this user's daemon and starts it if there is none; `with` closes the connection.
+
+    >>> with Client() as client:
+    ...     client.run(["make", "test"])["exit_code"]
+    """
+
+    def __init__(
+        self,
+        paths: locations.Paths | None = None,
+        autostart: bool = True,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`report` gets a sentence when the daemon is started or is late."""
+        self._paths = locations.find(os.environ) if paths is None else paths
+        self._report = report
+        self._number = 0
+        self._connect(autostart)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _connect(self, autostart: bool) -> None:
+        self._connection = Connection(reach(self._paths, start=autostart, report=self._report), self._report)
+        self._notifications: dict[str, deque[Json]] = {}
+
+    # Calls
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """The result; raises CallRefused or ConnectionLost."""
+        self._number += 1
+        self._connection.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        wait_ms = params.get("timeout_ms" if method in WAITING_METHODS else "wait_ms")
+        longest = min(max(USUAL_WAIT_MS, wait_ms), LONGEST_WAIT_MS) if isinstance(wait_ms, int) else USUAL_WAIT_MS
+        late_at = time.monotonic() + longest / 1000
+        while True:
+            message = self._connection.receive(late_at)
+            if "method" in message:
+                self._keep(message)
+            elif message.get("id") in (self._number, None):  # null: the daemon could not read the id
+                return result(message)
+
+    def query(self, method: str, /, **params: Any) -> Any:
+        """A call that changes nothing: when the daemon restarts meanwhile, the call is made again."""
+        until = None
+        while True:
+            try:
+                return self.call(method, **params)
+            except ConnectionLost as lost:
+                if until is None:
+                    self._report(f"{lost}; waiting for it to come back")
+                    until = time.monotonic() + BACK_WITHIN_S
+                self._reconnect(lost, until)
+
+    def _reconnect(self, lost: ConnectionLost, until: float) -> None:
+        """Retries, because a daemon that is stopping may accept a connection and close it at once."""
+        self._connection.close()
+        while time.monotonic() < until:
+            time.sleep(RETRY_EVERY_S)
+            try:
+                return self._connect(autostart=False)
+            except NoDaemon:
+                continue
+        raise lost
+
+    # Jobs
+
+    def enqueue(self, job_type: str, payload: Json | None = None, **spec: Any) -> Json:
+        """Adds a job; returns the Ack."""
+        ack: Json = self.call("job.enqueue", job_type=job_type, payload=payload or {}, **spec)
+        return ack
+
+    def run(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Json:
+        """Runs a command as a job, with the variables of our environment that commands need; returns the finished job
+        with its runs."""
+        usual = {"job_type": os.path.basename(argv[0])[:128] or "command", "env_vars": variables_to_send(os.environ)}
+        command = {"payload": {"argv": argv, "cwd": cwd or os.getcwd()}, "execution_mode": "SUBPROCESS"}
+        return self.wait(self.enqueue(**{**usual, **command, **spec})["job_id"])
+
+    def wait(self, job_id: str, timeout: float | None = None) -> Json:
+        """The job, once it has ended; raises TimeoutError after `timeout` seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = LONG_WAIT_MS if until is None else max(0, round((until - time.monotonic()) * 1000))
+            waited = self.query("job.wait", job_id=job_id, timeout_ms=min(left, LONG_WAIT_MS))
+            if waited["finished"]:
+                job: Json = waited["job"]
+                return job
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"job {job_id} is still {waited['job']['state']}")
+
+    def logs(self, job_id: str) -> Iterator[tuple[str, bytes]]:
+        """Yields (stream, bytes) as the job writes them, run after run, until it has ended."""
+        from semantica_daemon.client import output  # noqa: PLC0415
+
+        for reply in output.replies(self, job_id):
+            yield from output.pieces(reply)
+
+    # Events
+
+    def subscribe(self, **params: Any) -> Subscription:
+        """Events from now on, or `since` a sequence. Other calls may be made between two events."""
+        name = self.call("event.subscribe", **params)["subscription_id"]
+        return Subscription(lambda: self._next_notification(name), lambda: self._unsubscribe(name))
+
+    def _next_notification(self, subscription: str) -> Json:
+        while not (waiting := self._notifications.get(subscription)):
+            self._keep(self._connection.receive(None))
+        return waiting.popleft()
+
+    def _unsubscribe(self, subscription: str) -> None:
+        self.call("event.unsubscribe", subscription_id=subscription)
+        self._notifications.pop(subscription, None)
+
+    def _keep(self, message: Json) -> None:
+        name = (message.get("params") or {}).get("subscription_id")
+        if isinstance(name, str):
+            self._notifications.setdefault(name, deque()).append(message)
+
+
+def result(message: Json) -> Any:
+    """The result of a reply; raises CallRefused when it is an error."""
+    error = message.get("error")
+    if error is None:
+        return message.get("result")
+    raise CallRefused(error["code"], error["message"], error.get("data"))

@@ -1,0 +1,189 @@
+"""The one renderer: durations, instants and typed reasons (kind + facts) as text for people.
+
+The daemon fills `message` and `summary` with it, the command line renders the same reasons in the user's time zone.
+Imports little, because the command line loads it.
+"""
+
+import time
+from collections.abc import Callable
+
+
+def duration(ms: float) -> str:
+    """340ms, 1.2s, 58s, 3m05s, 2h04m, 3d02h."""
+    if ms < 1000:
+        return f"{max(0, round(ms))}ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f}s".replace(".0s", "s")
+    seconds = round(ms / 1000)
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86_400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
+    return f"{seconds // 86_400}d{seconds % 86_400 // 3600:02}h"
+
+
+def instant(at: int, now: int) -> str:
+    """14:30:00, 02:00:00 tomorrow, 2031-05-01 14:30:00: in the zone of this process."""
+    try:
+        then, today = time.localtime(at / 1000), time.localtime(now / 1000)
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+    noon = time.mktime((today.tm_year, today.tm_mon, today.tm_mday + 1, 12, 0, 0, 0, 0, -1))
+    days = {today[:3]: "", time.localtime(noon)[:3]: " tomorrow"}
+    return time.strftime("%H:%M:%S" if then[:3] in days else "%Y-%m-%d %H:%M:%S", then) + days.get(then[:3], "")
+
+
+def short_id(job_id: str) -> str:
+    return job_id[:8]
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+Facts = dict[str, object]
+Clock = Callable[[int], str]
+
+
+def reason(facts: Facts, now: int, clock: Clock) -> str:
+    """A reason of job.explain as one clause; `clock` renders an instant."""
+    kind = str(facts["kind"])
+    return RENDERERS[kind](facts, now, clock) if kind in RENDERERS else str(facts.get("message") or kind)
+
+
+def start(reasons: list[Facts], now: int, clock: Clock) -> str:
+    """What follows "starts": the earliest instant and what has to come true; empty when nothing holds the job back."""
+    if any(facts["kind"] == "superseded" for facts in reasons):
+        return "never: a newer generation of its lane is already known"
+    at = max((_number(facts, "at") for facts in reasons if facts["kind"] == "time"), default=0)
+    instant_text = f"{clock(at)}, in {duration(at - now)}" if at > now else ""
+    clauses = [CLAUSES[str(facts["kind"])](facts) for facts in reasons if facts["kind"] in CLAUSES]
+    if not clauses:
+        return instant_text
+    later = f"{instant_text}, or later, " if instant_text else ""
+    return f"{later}when {', '.join(clauses[:-1])}{' and ' if clauses[1:] else ''}{clauses[-1]}"
+
+
+def _event(facts: Facts) -> str:
+    value = facts.get("value")
+    return f"event {facts['key']}" if value is None else f"event {facts['key']}={value}"
+
+
+def _debounced(facts: Facts) -> str:
+    longest = facts.get("max_wait_ms")
+    limit = f" (for at most {duration(_number(facts, 'max_wait_ms'))})" if longest else ""
+    return f"its subject has been quiet for {duration(_number(facts, 'debounce_ms'))}{limit}"
+
+
+# By the kind of a reason: what has to come true before a job starts.
+CLAUSES: dict[str, Callable[[Facts], str]] = {
+    "idle": lambda _: "the machine is idle",
+    "power": lambda _: "the machine is on mains power",
+    "event": lambda facts: f"{_event(facts)} is emitted",
+    "condition": lambda facts: f"{_event(facts)} is emitted",
+    "debounce": _debounced,
+    "turn": lambda _: "the previous job of its schedule has ended",
+    "lane": lambda _: "the running job of its lane has ended",
+    "slots": lambda _: "a slot is free",
+}
+
+
+def _number(facts: Facts, name: str) -> int:
+    value = facts.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _job(facts: Facts) -> str:
+    return f"job {short_id(str(facts['job_id']))}"
+
+
+def _time(facts: Facts, now: int, clock: Clock) -> str:
+    at = _number(facts, "at")
+    return f"scheduled for {clock(at)}, in {duration(at - now)}" if at > now else "due now: it joins its queue"
+
+
+def _retry(facts: Facts, now: int, clock: Clock) -> str:
+    number, most = _number(facts, "attempt") - 1, max(1, _number(facts, "max_attempts") - 1)
+    return f"retry {number} of {most} in {duration(_number(facts, 'at') - now)}"
+
+
+def _debounce(facts: Facts, now: int, clock: Clock) -> str:
+    return f"its subject has to be quiet for {duration(_number(facts, 'at') - now)} more"
+
+
+def _idle(facts: Facts, now: int, clock: Clock) -> str:
+    if facts.get("idle_for_ms") is not None:
+        return f"idle for {duration(_number(facts, 'idle_for_ms'))} of {duration(_number(facts, 'idle_ms'))}"
+    known = "" if facts.get("known") else "known to be "
+    return f"not {known}idle: {facts['detail']}" if facts.get("detail") else "the machine has to be idle"
+
+
+def _paused(facts: Facts, now: int, clock: Clock) -> str:
+    what = f"queue {facts['queue']} is paused" if facts.get("queue") else "every queue is paused"
+    return f"{what} until {clock(_number(facts, 'at'))}" if facts.get("at") is not None else what
+
+
+def _lane(facts: Facts, now: int, clock: Clock) -> str:
+    return f"{_job(facts) if facts.get('job_id') else 'a job'} of the same subject is still running"
+
+
+def _ahead(facts: Facts, now: int, clock: Clock) -> str:
+    return f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else f"next in {facts['queue']}"
+
+
+def _slots(facts: Facts, now: int, clock: Clock) -> str:
+    queue, slots = facts.get("queue"), facts.get("slots")
+    if slots is None:
+        return "a slot has to be free"
+    if slots == 0:
+        return f"queue {queue} has no slots"
+    return f"{facts['running']} of {slots} slots{f' of {queue}' if queue else ''} are in use"
+
+
+def _running(facts: Facts, now: int, clock: Clock) -> str:
+    since = facts.get("started_at")
+    text = f"running for {duration(now - _number(facts, 'started_at'))}" if since is not None else "just started"
+    if facts.get("requested_at") is not None:
+        return f"{text}, asked to stop {duration(now - _number(facts, 'requested_at'))} ago"
+    if _number(facts, "max_attempts") > 1:
+        text += f", attempt {facts['attempt']} of {facts['max_attempts']}"
+    return text + ("; a newer job of its subject is known" if facts.get("stale") else "")
+
+
+def _done(facts: Facts, now: int, clock: Clock) -> str:
+    if facts.get("at") is None or facts.get("started_at") is None:
+        return "done"
+    return f"done in {duration(_number(facts, 'at') - _number(facts, 'started_at'))}"
+
+
+def _superseded(facts: Facts, now: int, clock: Clock) -> str:
+    return f"superseded by {_job(facts)}" if facts.get("job_id") else "superseded"
+
+
+def _skipped(facts: Facts, now: int, clock: Clock) -> str:
+    if facts.get("limit") == "ttl":
+        return "skipped: it waited for a slot longer than its TTL"
+    return "skipped: its deadline passed before it started"
+
+
+RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
+    "time": _time,
+    "retry": _retry,
+    "debounce": _debounce,
+    "event": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
+    "condition": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
+    "idle": _idle,
+    "power": lambda facts, now, clock: str(facts.get("detail") or "the machine has to be on mains power"),
+    "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
+    "paused": _paused,
+    "lane": _lane,
+    "ahead": _ahead,
+    "slots": _slots,
+    "running": _running,
+    "stopping": _running,
+    "done": _done,
+    "failed": lambda facts, now, clock: f"failed: {facts.get('error') or facts.get('code')}",
+    "superseded": _superseded,
+    "cancelled": lambda facts, now, clock: "cancelled",
+    "skipped": _skipped,
+}

@@ -1,0 +1,251 @@
+"""The daemon from outside: `rpc`, `paths`, `config`, `stop`, `doctor`, `version`, with and without one."""
+
+import fcntl
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from semantica_daemon import PROTOCOL, VERSION, paths
+from tests.cases import each_case
+from tests.cli.command_line import Line
+from tests.client.callers import no_daemon_left
+from tests.harness import Process
+
+
+@pytest.fixture
+def home(empty_home: Path) -> Path:
+    """Without a database: most of these commands must not create one."""
+    return empty_home
+
+
+def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
+    assert line("rpc", "admin.health").json["status"] == "ready"
+    ack = line("rpc", "job.enqueue", '{"job_type": "semantica.noop"}').json
+    assert line("rpc", "job.wait", "-", stdin=json.dumps({"job_id": ack["job_id"]})).json["finished"] is True
+    assert line("rpc", "--json", "admin.health", "-q").json["status"] == "ready"
+    assert line("--no-autostart", "rpc", "admin.health").json["status"] == "ready"
+
+
+@each_case(
+    ("words", "code", "said"),
+    [
+        (("job.lst",), 64, "did you mean job.list?"),
+        (("job.get", '{"job_id": "00000000"}'), 65, "no job 00000000"),
+        (("job.get",), 64, "job_id"),
+        (("job.get", "{"), 65, "not JSON"),
+        (("job.get", "[]"), 65, "not a JSON object"),
+        (("job.get", '{"job_id": "0000", "x": 1}'), 64, "$.x"),
+        (("job.hold",), 64, "not supported by this version"),
+        (
+            ("job.enqueue", '{"job_type": "x", "max_wait_ms": 1}'),
+            64,
+            "a longest wait needs a debounce time - at `$.max_wait_ms`",
+        ),
+        ((), 64, "METHOD"),
+        (("a", "b", "c"), 64, "c is not known here"),
+    ],
+)
+def test_rpc_says_what_is_wrong(line: Line, words: tuple[str, ...], code: int, said: str) -> None:
+    told = line("rpc", *words)
+    assert (told.code, told.out) == (code, "")
+    assert said in told.err
+
+
+def test_paths_need_no_daemon(empty_home: Path, tmp_path: Path) -> None:
+    line = Line(empty_home, tmp_path)
+    found = paths.find({"SEMANTICA_HOME": str(empty_home)})
+    assert line("paths", "--json").json == found.as_dict()
+    rows = [row.split(None, 1) for row in line("paths").out.splitlines()]
+    assert dict(rows) == found.as_dict()
+    assert os.listdir(empty_home) == []
+
+
+def test_the_configuration_in_force_is_shown(line: Line, daemon: Process) -> None:
+    told = line("config")
+    assert re.search(r"^daemon\.max_slots +2$", told.out, re.MULTILINE)
+    assert str(daemon.home / "config.toml") in told.err
+    assert line("config", "--json").json == daemon.call("admin.config")
+    assert line("config", "path").out == f"{daemon.home}/config.toml\n"
+    assert line("config", "path", "--json").json == {"path": f"{daemon.home}/config.toml"}
+    assert line("config", "edit").code == 64
+
+
+def test_the_version_needs_no_daemon(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    assert line("version").out == line("--version").out == f"semantica {VERSION} (protocol {PROTOCOL})\n"
+    assert line("version", "--json").json == {"version": VERSION, "protocol": PROTOCOL}
+
+
+def test_stop_comes_back_when_the_daemon_is_gone(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with Process(home).start() as process:
+        line("add", "--", "sleep", "60")
+        line("wait", "@last", "--timeout", "10ms")
+        told = line("stop")
+        assert process.process is not None
+        with open(home / "daemon.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert (told.code, told.out) == (0, "")
+        assert "1 running job: up to 5s to end" in told.err
+        assert "the daemon has stopped" in told.err
+        assert process.process.wait(5) == 0
+    again = line("stop")
+    assert (again.code, again.out) == (0, "")
+    assert "no daemon is running" in again.err
+    assert line("stop", "--json").json == {"stopped": False}
+
+
+def test_stop_can_give_up_waiting(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text("[daemon]\ngrace_ms = 1500\n")
+    line = Line(home, tmp_path)
+    with Process(home).start() as process:
+        begun = line.start("run", "--", "sh", "-c", "trap '' TERM; echo begun; while :; do sleep 0.1; done")
+        begun.until("begun")
+        told = line("stop", "--timeout", "100ms")
+        assert told.code == 124
+        assert "still running" in told.err
+        other = line("stop", "--timeout", "20s")
+        assert (other.code, process.process and process.process.wait(5)) == (0, 0)
+        ended = begun.told()
+        assert ended.code in (1, 69)  # it was told how the job ended, or only that the daemon is gone
+        assert "daemon" in ended.err
+
+
+def test_without_autostart_there_is_no_daemon(empty_home: Path, tmp_path: Path) -> None:
+    line = Line(empty_home, tmp_path)
+    for words in (
+        ("run", "--", "true"),
+        ("list",),
+        ("rpc", "admin.health"),
+        ("status",),
+        ("config",),
+        ("logs", "@last"),
+    ):
+        told = line(words[0], "--no-autostart", *words[1:])
+        assert (told.code, told.out) == (69, ""), words
+        assert "no daemon is running" in told.err
+    assert not (empty_home / "meta.db").exists()
+
+
+def test_the_first_command_starts_the_daemon(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with no_daemon_left(home):
+        first = line("run", "--", "echo", "hello")
+        assert (first.code, first.out) == (0, "hello\n")
+        assert "started the daemon" in first.err
+        second = line("run", "--", "echo", "again")
+        assert second == (0, "again\n", "")
+        assert line("stop", "-q") == (0, "", "")
+
+
+def test_quiet_starts_it_without_a_word(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with no_daemon_left(home):
+        assert line("run", "-q", "--", "echo", "hello") == (0, "hello\n", "")
+        line("stop")
+
+
+def _verdicts(text: str) -> dict[str, str]:
+    return {match[2]: match[1] for match in re.finditer(r"^(ok|warn|FAIL) +([^:]+):", text, re.MULTILINE)}
+
+
+def test_the_doctor_finds_a_healthy_daemon_healthy(line: Line) -> None:
+    told = line("doctor")
+    found = _verdicts(told.out)
+    assert (told.code, told.err, set(found.values())) == (0, "", {"ok"})
+    assert {"python", "data folder", "socket path", "config file", "disk", "daemon", "version", "database"} <= set(
+        found
+    )
+    assert {"a handler", "a command"} <= set(found)
+    assert line("doctor", "-q") == (0, "", "")
+    checks = line("doctor", "--json").json["checks"]
+    assert {check["verdict"] for check in checks} == {"ok"}
+    assert set(checks[0]) == {"verdict", "check", "seen", "hint"}
+
+
+def test_the_doctor_starts_nothing_by_itself(empty_home: Path, tmp_path: Path) -> None:
+    line = Line(empty_home, tmp_path)
+    told = line("doctor")
+    assert (told.code, _verdicts(told.out)["daemon"]) == (0, "warn")
+    assert "semantica doctor --start" in told.out
+    assert os.listdir(empty_home) == []
+    with no_daemon_left(empty_home):
+        started = line("doctor", "--start")
+        assert (started.code, _verdicts(started.out)["a command"]) == (0, "ok")
+        line("stop")
+
+
+def _no_toml(home: Path) -> None:
+    (home / "config.toml").write_text("[daemon\n")
+
+
+def _wrong_key(home: Path) -> None:
+    (home / "config.toml").write_text("[daemon]\nmax_slot = 1\n")
+
+
+def _open_folder(home: Path) -> None:
+    home.chmod(0o777)
+
+
+def _not_a_folder(home: Path) -> None:
+    home.rmdir()
+    home.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("harm", "check", "said"),
+    [
+        (_no_toml, "config file", "config.toml"),
+        (_wrong_key, "daemon", "did you mean max_slots?"),
+        (_open_folder, "data folder", "others can write"),
+        (_not_a_folder, "data folder", "is not a folder"),
+    ],
+)  # fmt: skip
+def test_the_doctor_works_where_no_daemon_can(
+    empty_home: Path, tmp_path: Path, harm: object, check: str, said: str
+) -> None:
+    assert callable(harm)
+    harm(empty_home)
+    told = Line(empty_home, tmp_path)("doctor", "--start")
+    empty_home.unlink() if empty_home.is_file() else empty_home.chmod(0o700)
+    assert (told.code, _verdicts(told.out)[check]) == (1, "FAIL")
+    assert said in told.out
+    assert "→ " in told.out
+    assert "Traceback" not in told.err
+
+
+def test_the_doctor_measures_the_socket_path(home: Path, tmp_path: Path) -> None:
+    told = Line(home, tmp_path, SEMANTICA_SOCKET=f"/tmp/{'x' * 120}")("doctor")
+    assert (told.code, _verdicts(told.out)["socket path"]) == (1, "FAIL")
+    assert "SEMANTICA_SOCKET" in told.out
+
+
+def test_the_doctor_names_a_daemon_that_does_not_answer(home: Path, tmp_path: Path) -> None:
+    with open(home / "daemon.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = Line(home, tmp_path)("doctor")
+    assert (told.code, _verdicts(told.out)["daemon"]) == (1, "FAIL")
+    assert "does not answer" in told.out
+
+
+def test_the_doctor_warns_of_paused_queues(line: Line) -> None:
+    line("queue", "pause", "some")
+    told = line("doctor")
+    assert (told.code, _verdicts(told.out)["queues"]) == (0, "warn")
+    line("queue", "resume", "some")
+
+
+def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path) -> None:
+    """One that hangs: the wait of `stop` has its own limit."""
+    line = Line(home, tmp_path)
+    with Process(home).start() as process:
+        (home / "daemon.sock").unlink()
+        process.signal(signal.SIGSTOP)
+        told = line("stop", "--timeout", "200ms")
+        process.signal(signal.SIGCONT)
+    assert told.code == 69
+    assert "neither answers nor stops" in told.err

@@ -1,0 +1,136 @@
+"""`events` and `queue`: the stream line by line, and the rules of queues."""
+
+import re
+
+from tests.cases import each_case
+from tests.cli.command_line import Line
+from tests.harness import Process
+
+
+def test_events_are_lines_with_what_and_when(line: Line) -> None:
+    line("run", "-t", "told", "-Q", "lively", "--", "sh", "-c", "exit 3")
+    told = line("events", "--job", "@last")
+    assert [row.split()[2] for row in told.out.splitlines()] == ["job.queued", "job.started", "job.failed"]
+    assert all(re.match(r" *\d+  [0-9a-f]{8}  job\.\w+ +\d\d:\d\d:\d\d  ", row) for row in told.out.splitlines())
+    assert "error: " in told.out
+
+
+def test_events_as_json_are_a_document_a_line(line: Line, daemon: Process) -> None:
+    line("run", "--", "true")
+    events = line("events", "--json").lines
+    assert events == daemon.call("event.list", since=events[0]["sequence"] - 1, limit=1000)["events"]
+
+
+@each_case(
+    ("words", "kinds"),
+    [
+        (("-t", "told"), {"job.queued", "job.started", "job.failed"}),
+        (("-Q", "lively"), {"job.queued", "job.started", "job.failed"}),
+        (("--type", "job.failed"), {"job.failed"}),
+        (("--level", "error", "-Q", "lively"), {"job.failed"}),
+        (("-t", "nobody"), set()),
+    ],
+)
+def test_stored_events_can_be_chosen(line: Line, words: tuple[str, ...], kinds: set[str]) -> None:
+    line("run", "-t", "told", "-Q", "lively", "--", "sh", "-c", "exit 3")
+    assert {event["event_type"] for event in line("events", "--json", *words).lines} == kinds
+
+
+def test_only_the_newest_are_shown_unless_asked(line: Line, daemon: Process) -> None:
+    jobs = [{"job_type": "semantica.noop"}] * 30
+    last = daemon.call("job.enqueue_many", jobs=jobs)["jobs"][-1]["job_id"]
+    line("wait", last)
+    assert len(line("events").out.splitlines()) == 50
+    assert len(line("events", "-n", "7").out.splitlines()) == 7
+    everything = line("events", "--since", "0", "--json").lines
+    assert [event["sequence"] for event in everything] == list(range(1, len(everything) + 1))
+    assert line("events", "--since", str(everything[-1]["sequence"])).out == ""
+
+
+def test_events_are_followed_as_they_happen(line: Line) -> None:
+    line("run", "--", "true")
+    follower = line.start("events", "-f", "--since", "0", "--type", "job.done", "--json")
+    follower.until("job.done")
+    line("run", "-t", "seen", "--", "true")
+    job_id = line("show", "-q", "@last").out.strip()
+    follower.until(job_id)
+    follower.process.terminate()
+    events = follower.told().lines
+    assert {event["event_type"] for event in events} == {"job.done"}
+
+
+def test_ctrl_c_ends_a_follower_quietly(line: Line) -> None:
+    follower = line.start("events", "-f", "--since", "0")
+    follower.until("daemon.started")
+    follower.process.send_signal(2)
+    told = follower.told()
+    assert (told.code, told.err) == (130, "")
+
+
+def test_a_gap_is_an_event_of_its_own(line: Line) -> None:
+    follower = line.start("events", "-f", "--since", "99999999")
+    assert "stream.gap" in follower.until("stream.gap")
+    follower.process.kill()
+    follower.told()
+
+
+def test_a_gap_in_what_is_stored_is_named_to_who_asks_for_it(line: Line) -> None:
+    told = line("events", "--since", "99999999", "--json").lines
+    assert [event["event_type"] for event in told] == ["stream.gap"]
+
+
+def test_wrong_words_about_events_are_usage_errors(line: Line) -> None:
+    for words in (("--since", "x"), ("--level", "loud"), ("--job", "zz"), ("-n", "-1")):
+        assert line("events", *words).code == 64
+
+
+def test_queues_are_a_table(line: Line) -> None:
+    line("queue", "set", "table", "--slots", "1")
+    for words in (("queue",), ("queue", "list")):
+        rows = [row.split() for row in line(*words).out.splitlines()]
+        assert rows[0][:4] == ["QUEUE", "STATE", "RUNNING", "SLOTS"]
+        assert ["table", "open", "0", "1", "0", "0", "finish"] in rows
+    assert "table" in line("queue", "-q").out.split()
+    assert line("queue", "list", "table", "--json").json["queues"][0]["slots"] == 1
+    assert "there is no queue nowhere yet" in line("queue", "list", "nowhere").err
+
+
+def test_a_queue_is_paused_and_resumed(line: Line) -> None:
+    assert line("queue", "pause", "q1", "--json").json["paused"] is True
+    assert "PAUSED" in line("queue", "list", "q1").out
+    told = line("queue", "pause", "q1", "--for", "1h")
+    assert "queue q1 is paused until" in told.err
+    assert "queue q1 is open" in line("queue", "resume", "q1").err
+    assert "open" in line("queue", "list", "q1").out
+
+
+def test_all_queues_are_paused_and_resumed(line: Line) -> None:
+    assert "every queue is paused" in line("queue", "pause").err
+    assert "still paused: all queues are" in line("queue", "resume", "default").err
+    assert "every queue is open" in line("queue", "resume").err
+    assert line("run", "--", "true").code == 0
+
+
+def test_the_rules_of_a_queue_are_set(line: Line) -> None:
+    told = line("queue", "set", "q2", "--slots", "2", "--max-queued", "9", "--on-running", "cancel")
+    assert "queue q2: 2 slots, at most 9 waiting, on running cancel" in told.err
+    found = line("queue", "list", "q2", "--json").json["queues"][0]
+    assert (found["slots"], found["max_queued"], found["on_running"]) == (2, 9, "cancel")
+
+
+@each_case(
+    ("words", "said"),
+    [
+        (("pasue",), "did you mean pause?"),
+        (("set",), "give a queue and at least one setting"),
+        (("set", "q"), "give a queue and at least one setting"),
+        (("pause", "q", "--slots", "1"), "--slots is not known here"),
+        (("resume", "q", "--for", "1m"), "--for is not known here"),
+        (("set", "q", "--slots", "-1"), "slots"),
+        (("pause", "a b"), "queue"),
+    ],
+)
+def test_wrong_words_about_queues_are_usage_errors(line: Line, words: tuple[str, ...], said: str) -> None:
+    told = line("queue", *words)
+    assert told.code == 64
+    assert said in told.err

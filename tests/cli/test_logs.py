@@ -1,0 +1,133 @@
+"""`semantica logs`: what a job has written, by stream, by attempt, by its last lines, and as it comes."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantica_daemon.cli.logs import Tail
+from tests.cases import each_case
+from tests.cli.command_line import Line
+from tests.harness import Process
+
+
+@pytest.fixture(scope="module")
+def written(daemon: Process, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A job that has written three lines to stdout and two to stderr, in turn."""
+    line = Line(daemon.home, tmp_path_factory.mktemp("logs"))
+    script = "for i in 1 2; do echo o$i; echo e$i >&2; sleep 0.02; done; printf o3"
+    return str(line("run", "--json", "--", "sh", "-c", script).json["job_id"])
+
+
+def test_each_stream_comes_out_where_it_went_in(line: Line, written: str) -> None:
+    assert line("logs", written) == (0, "o1\no2\no3", "e1\ne2\n")
+    assert line("logs", "--stdout", written) == (0, "o1\no2\no3", "")
+    assert line("logs", "--stderr", written) == (0, "", "e1\ne2\n")
+    assert line("logs", "--stderr", "--stdout", written).code == 64
+
+
+@each_case(
+    ("count", "out", "err"), [("0", "", ""), ("1", "o3", ""), ("2", "o3", "e2\n"), ("9", "o1\no2\no3", "e1\ne2\n")]
+)
+def test_the_last_lines_are_of_both_streams_together(line: Line, written: str, count: str, out: str, err: str) -> None:
+    assert line("logs", "-n", count, written) == (0, out, err)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n\r", min_size=1).map(str.encode))),
+    st.integers(0, 5),
+)
+def test_of_any_pieces_the_last_lines_are_the_last_lines(pieces: list[tuple[str, bytes]], most: int) -> None:
+    tail = Tail(most)
+    for piece in pieces:
+        tail.add([piece])
+    *whole, rest = b"".join(data for _, data in pieces).split(b"\n")
+    lines = [line + b"\n" for line in whole] + [rest] * bool(rest)
+    assert b"".join(data for _, data in tail.take()) == b"".join(lines[max(0, len(lines) - most) :])
+
+
+def test_a_number_of_lines_is_not_negative(line: Line, written: str) -> None:
+    assert line("logs", "-n", "-1", written).code == 64
+
+
+def test_json_is_a_line_for_each_piece(line: Line, written: str) -> None:
+    pieces = line("logs", "--json", written).lines
+    assert "".join(piece["text"] for piece in pieces if piece["stream"] == "stderr") == "e1\ne2\n"
+    assert {piece["run"] for piece in pieces} == {1}
+
+
+def test_each_attempt_can_be_read(line: Line) -> None:
+    line("run", "-q", "--attempts", "2", "--backoff", "10ms", "--", "sh", "-c", "echo $SEMANTICA_ATTEMPT; exit 1")
+    assert line("logs", "@last").out == "2\n"
+    assert line("logs", "--run", "1", "@last").out == "1\n"
+    assert line("logs", "--run", "1", "-f", "@last").out == "1\n"
+    assert line("logs", "--run", "9", "@last").code == 65
+
+
+def test_it_follows_from_the_last_lines_on(line: Line, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    begun = line.start("run", "--", "sh", "-c", "echo 1; echo 2; cat go; exit 3")
+    begun.until("2\n")
+    follower = line.start("logs", "-f", "-n", "1", "@last")
+    follower.until("2\n")
+    (tmp_path / "go").write_text("3\n")
+    told = follower.told()
+    assert (told.code, told.out) == (0, "2\n3\n")
+    assert "failed with exit code 3" in told.err
+    assert begun.told().code == 3
+
+
+def test_it_follows_a_job_that_has_not_begun(line: Line) -> None:
+    line("queue", "pause", "held")
+    line("add", "-Q", "held", "--", "echo", "at last")
+    follower = line.start("logs", "-f", "@last")
+    follower.until("waiting: queue held is paused", "err")
+    line("queue", "resume", "held")
+    assert follower.told()[:2] == (0, "at last\n")
+
+
+def test_a_job_without_a_run_has_no_log(line: Line) -> None:
+    line("add", "--after", "1h", "--", "true")
+    told = line("logs", "@last")
+    assert (told.code, told.out) == (0, "")
+    assert "has not run: it is SCHEDULED" in told.err
+    assert line("logs", "-q", "@last") == (0, "", "")
+
+
+def test_a_log_that_was_cut_says_so(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text("[limits]\nlog_bytes = 100000\n")
+    line = Line(home, tmp_path)
+    with Process(home).start():
+        line("run", "--json", "--", "sh", "-c", "yes | head -c 300000")
+        told = line("logs", "@last")
+        assert 90_000 < len(told.out) < 110_000
+        assert "the log is incomplete" in told.err
+
+
+HANDLER = """
+import time
+def talk(ctx, payload):
+    ctx.log("hello", name="x")
+    while not ctx.cancelled:
+        time.sleep(0.01)
+        if payload.get("quick"):
+            return
+"""
+
+
+def test_a_handlers_words_are_its_log(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "talking.py").write_text(HANDLER)
+    (home / "config.toml").write_text(f'handler_path = ["{tmp_path}"]\n[handlers]\nTALK = "talking:talk"\n')
+    line = Line(home, tmp_path)
+    with Process(home).start():
+        line("run", "--type", "TALK", "--payload", '{"quick": true}')
+        told = line("logs", "@last")
+        assert told.out.rstrip().endswith("hello name=x")
+        assert line("logs", "--json", "@last").lines[0]["payload"] == {"name": "x"}
+        line("add", "--type", "TALK")
+        follower = line.start("logs", "-f", "@last")
+        follower.until("hello")
+        line("cancel", "@last")
+        assert follower.told().code == 0

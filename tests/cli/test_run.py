@@ -1,0 +1,321 @@
+"""`semantica run` behaves like the command itself: streams, exit code, folder, environment; and lets go of it."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cases import each_case
+from tests.cli.command_line import Line
+from tests.harness import Process
+
+
+def test_stdout_is_stdout_and_stderr_is_stderr(line: Line) -> None:
+    told = line("run", "--", "sh", "-c", "echo out; echo err >&2; echo more")
+    assert (told.code, told.out, told.err) == (0, "out\nmore\n", "err\n")
+
+
+def test_output_comes_as_it_is_written(line: Line, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    begun = line.start("run", "--", "sh", "-c", "echo first; read x < go; echo $x")
+    begun.until("first\n")
+    (tmp_path / "go").write_text("second\n")
+    assert begun.told() == (0, "first\nsecond\n", "")
+
+
+@each_case("code", [0, 1, 3, 42, 255])
+def test_the_exit_code_is_the_commands_own(line: Line, code: int) -> None:
+    assert line("run", "--", "sh", "-c", f"exit {code}") == (code, "", "")
+
+
+@each_case(
+    ("words", "code", "said"),
+    [
+        (("sh", "-c", "kill -TERM $$"), 143, "ended by SIGTERM"),
+        (("sh", "-c", "kill -KILL $$"), 137, "ended by SIGKILL"),
+        (("no-such-command",), 127, "no-such-command was not found"),
+        (("./no-such-file",), 127, "does not exist"),
+        (("/etc/passwd",), 126, "not executable"),
+        (("/tmp",), 126, "is a directory"),
+    ],
+)
+def test_what_ends_without_a_code_has_one_and_a_sentence(
+    line: Line, words: tuple[str, ...], code: int, said: str
+) -> None:
+    told = line("run", "--", *words)
+    assert (told.code, told.out) == (code, "")
+    assert said in told.err
+    assert told.err.startswith("semantica: job ")
+
+
+def test_a_run_that_takes_too_long_is_124(line: Line) -> None:
+    told = line("run", "--timeout", "100ms", "--", "sleep", "60")
+    assert (told.code, told.out) == (124, "")
+    assert "took longer than 100 ms" in told.err
+
+
+def test_it_runs_where_and_as_the_caller_is(line: Line, tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o700)
+    told = line("run", "--", "sh", "-c", "pwd -P; umask; echo $LANG $OTHER", LANG="de_DE.UTF-8", OTHER="x")
+    assert told.out.split("\n")[:3] == [str(tmp_path.resolve()), f"{_umask():04o}", "de_DE.UTF-8"]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_folder_and_umask_can_be_given(line: Line, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    told = line("run", "-C", "inner", "--umask", "027", "--", "sh", "-c", "pwd -P; umask")
+    assert told.out == f"{tmp_path.resolve()}/inner\n0027\n"
+
+
+def test_variables_go_along_by_the_list_by_name_or_all(line: Line) -> None:
+    show = ("--", "sh", "-c", "echo ${MINE-unset} ${OTHER-unset} ${LC_TIME-unset} ${SEMANTICA_SOMETHING-unset}")
+    mine = {"MINE": "1", "OTHER": "2", "LC_TIME": "C", "SEMANTICA_SOMETHING": "3"}
+    assert line("run", *show, **mine).out == "unset unset C unset\n"
+    assert line("run", "--env", "MINE", "-e", "OTHER=9=9", *show, **mine).out == "1 9=9 C unset\n"
+    assert line("run", "--env-all", *show, **mine).out == "1 2 C unset\n"
+
+
+def test_a_secret_reaches_the_command_and_nobody_else(line: Line, daemon: Process) -> None:
+    told = line("run", "--env", "API_TOKEN", "--", "sh", "-c", "test ${#API_TOKEN} = 7", API_TOKEN="hunter2")
+    assert told.code == 0
+    shown = line("show", "@last").out
+    assert "API_TOKEN=***" in shown
+    assert "hunter2" not in shown + line("show", "@last", "--json").out
+
+
+def test_stdin_is_handed_over_when_asked(line: Line) -> None:
+    assert line("run", "--stdin", "--", "wc", "-c", stdin="grüße\n").out.strip() == "8"
+    assert line("run", "--", "wc", "-c", stdin="not asked").out.strip() == "0"
+
+
+@each_case(("data", "said"), [(b"\xff\xfe", "not UTF-8"), (b"x" * 10_000_001, "more than 10 MB")])
+def test_stdin_that_cannot_be_carried_is_refused(line: Line, data: bytes, said: str) -> None:
+    told = line("run", "--stdin", "--", "cat", stdin=data)
+    assert (told.code, told.out) == (65, "")
+    assert said in told.err
+
+
+def test_what_follows_the_command_belongs_to_it(line: Line) -> None:
+    assert line("run", "echo", "-q", "--json", "--", "x").out == "-q --json -- x\n"
+    assert line("run", "--", "echo", "--", "--help").out == "-- --help\n"
+    assert line("run", "-q", "echo", "--timeout=x").out == "--timeout=x\n"
+
+
+def test_bytes_that_are_no_text_come_through(line: Line) -> None:
+    begun = line.start("run", "--", "sh", "-c", r"printf 'a\377\000b'")
+    out, _ = begun.process.communicate(timeout=30)
+    assert out == b"a\xff\x00b"
+
+
+def test_a_further_attempt_follows_and_is_announced(line: Line) -> None:
+    told = line("run", "--attempts", "3", "--backoff", "20ms", "--", "sh", "-c", "echo $SEMANTICA_ATTEMPT; exit 7")
+    assert (told.code, told.out) == (7, "1\n2\n3\n")
+    assert [text.split(" of job ")[0] for text in told.err.splitlines()] == [
+        "semantica: attempt 2", "semantica: attempt 3",
+    ]  # fmt: skip
+
+
+def test_an_attempt_that_is_cancelled_before_it_begins_ends_the_wait(line: Line) -> None:
+    begun = line.start(
+        "run", "--attempts", "2", "--backoff", "10m", "-t", "late", "--", "sh", "-c", "echo once; exit 1"
+    )
+    begun.until("waiting: retry 1 of 1 in ", "err")
+    assert line("cancel", "-t", "late").code == 0
+    told = begun.told()
+    assert (told.code, told.out) == (1, "once\n")
+    assert "was cancelled" in told.err
+
+
+def test_it_says_once_that_a_queue_is_paused(line: Line) -> None:
+    line("queue", "pause", "held")
+    begun = line.start("run", "-Q", "held", "--", "echo", "done")
+    begun.until("waiting: queue held is paused (`semantica queue resume held` resumes it)", "err")
+    line("queue", "resume", "held")
+    told = begun.told()
+    assert (told.code, told.out, told.err.count("waiting")) == (0, "done\n", 1)
+
+
+def test_it_says_how_many_are_ahead(line: Line, tmp_path: Path) -> None:
+    line("queue", "set", "narrow", "--slots", "1")
+    os.mkfifo(tmp_path / "go")
+    line("add", "-Q", "narrow", "--", "cat", "go")
+    line("add", "-Q", "narrow", "--", "true")
+    begun = line.start("run", "-Q", "narrow", "--", "echo", "done")
+    begun.until("waiting: 1 ahead in narrow; 1 of 1 slots of narrow are in use", "err")
+    (tmp_path / "go").write_text("")
+    assert begun.told()[:2] == (0, "done\n")
+
+
+def test_it_names_the_job_of_its_lane_that_still_runs(line: Line, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    older = line("add", "-s", "lane", "--type", "lint", "--", "cat", "go").out.strip()
+    begun = line.start("run", "-s", "lane", "--type", "lint", "--", "echo", "done")
+    begun.until(f"waiting: job {older[:8]} of the same subject is still running", "err")
+    (tmp_path / "go").write_text("")
+    assert begun.told()[:2] == (0, "done\n")
+
+
+def test_it_says_when_it_is_scheduled_for(line: Line) -> None:
+    begun = line.start("run", "--after", "1500ms", "--", "echo", "done")
+    begun.until("waiting: scheduled for ", "err")
+    assert begun.told()[:2] == (0, "done\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_job_running_and_says_how_to_come_back(
+    line: Line, tmp_path: Path, number: signal.Signals
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    begun = line.start("run", "--", "sh", "-c", "echo begun; cat go; echo ended")
+    begun.until("begun\n")
+    begun.signal(number)
+    told = begun.told()
+    name = line("list", "-q", "-n", "1").out[:8]
+    assert (told.code, told.out) == (128 + number, "begun\n")
+    assert f"job {name} goes on" in told.err
+    assert f"`semantica logs -f {name}`" in told.err
+    assert f"`semantica cancel {name}`" in told.err
+    follower = line.start("logs", "-f", "@last")
+    follower.until("begun\n")
+    (tmp_path / "go").write_text("gone on\n")
+    assert follower.told() == (0, "begun\ngone on\nended\n", "")
+
+
+def test_impatience_changes_nothing(line: Line) -> None:
+    begun = line.start("run", "-t", "impatient", "--", "sh", "-c", "echo begun; exec sleep 60")
+    begun.until("begun\n")
+    for _ in range(5):
+        begun.signal(signal.SIGINT)
+    told = begun.told()
+    assert (told.code, len(told.err.splitlines())) == (130, 1)
+    line("cancel", "-t", "impatient")
+
+
+def test_a_superseded_run_names_its_successor(line: Line) -> None:
+    begun = line.start("run", "-s", "a", "--after", "10m", "--", "true")
+    begun.until("waiting", "err")
+    newer = line("add", "-s", "a", "--after", "10m", "--", "true").out
+    told = begun.told()
+    assert told.code == 1
+    assert f"was superseded by {newer[:8]}" in told.err
+    line("cancel", "@last")
+
+
+def test_a_cancelled_run_says_so(line: Line) -> None:
+    begun = line.start("run", "-t", "victim", "--", "sh", "-c", "echo begun; exec sleep 60")
+    begun.until("begun\n")
+    assert line("cancel", "-t", "victim").code == 0
+    told = begun.told()
+    assert told.code == 1
+    assert "was cancelled" in told.err
+
+
+def test_a_run_that_waits_too_long_for_a_slot_says_so(line: Line) -> None:
+    line("queue", "pause", "closed")
+    told = line("run", "-Q", "closed", "--ttl", "50ms", "--", "true")
+    assert told.code == 1
+    assert "was skipped: it waited for a slot longer than its --ttl" in told.err
+
+
+def test_the_same_key_is_the_same_job_and_its_output_is_shown_again(line: Line) -> None:
+    first = line("run", "-k", "once", "--", "sh", "-c", "echo $SEMANTICA_JOB_ID; exit 4")
+    second = line("run", "-k", "once", "--", "sh", "-c", "echo $SEMANTICA_JOB_ID; exit 4")
+    assert (first.code, second.code) == (4, 4)
+    assert first.out == second.out
+    assert "added before" in second.err
+
+
+def test_quiet_says_nothing_of_its_own(line: Line) -> None:
+    told = line("run", "-q", "--after", "700ms", "--", "sh", "-c", "echo out; kill -9 $$")
+    assert told == (137, "out\n", "")
+
+
+def test_json_is_the_ended_job(line: Line) -> None:
+    told = line("run", "--json", "--", "sh", "-c", "echo out; exit 5")
+    assert (told.code, told.json["state"], told.json["exit_code"]) == (5, "FAILED", 5)
+    assert [run["attempt"] for run in told.json["runs"]] == [1]
+
+
+def test_a_handler_runs_too_and_its_result_is_printed(line: Line) -> None:
+    told = line("run", "--type", "semantica.echo", "--payload", '{"a": 1}')
+    assert (told.code, told.json) == (0, {"a": 1})
+
+
+def test_a_reader_that_leaves_ends_it_without_a_word(line: Line) -> None:
+    begun = line.start("run", "-t", "endless", "--", "yes")
+    begun.until("y\n")
+    assert begun.process.stdout is not None
+    begun.process.stdout.close()
+    begun.process.stdout = None
+    assert begun.process.wait(20) == 141
+    assert begun.process.stderr is not None
+    assert begun.process.stderr.read() == b""
+    line("cancel", "-t", "endless")
+
+
+def test_a_daemon_that_goes_away_is_told_with_what_to_do(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with Process(home).start() as process:
+        begun = line.start("run", "--", "sh", "-c", "echo begun; sleep 60")
+        begun.until("begun\n")
+        process.kill()
+        told = begun.told()
+        assert (told.code, told.out) == (69, "begun\n")
+        assert "semantica wait" in told.err
+        process.start()
+        assert line("wait", "@last").code == 1
+
+
+def test_ten_thousand_lines_of_both_streams_keep_their_order(line: Line) -> None:
+    script = "i=0; while [ $i -lt 5000 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done"
+    told = line("run", "--", "sh", "-c", script)
+    assert told.out.splitlines() == [f"o{number}" for number in range(5000)]
+    assert told.err.splitlines() == [f"e{number}" for number in range(5000)]
+
+
+def test_a_folder_that_is_gone_is_told(line: Line, tmp_path: Path) -> None:
+    assert line("run", "-C", "nowhere", "--", "true").code == 65
+    line.cwd = tmp_path / "gone"
+    line.cwd.mkdir()
+    begun = line.start("run", "--stdin", "--", "true")
+    line.cwd.rmdir()
+    told = begun.told()
+    assert told.code in (0, 65)  # it was quicker, or the folder is missing
+    assert "Traceback" not in told.err
+
+
+def test_words_that_are_no_utf_8_are_refused(line: Line) -> None:
+    told = line("run", "--", "echo", os.fsdecode(b"\xff"))
+    assert told.code == 65
+    assert "not UTF-8" in told.err
+
+
+def test_it_starts_within_moments(line: Line) -> None:
+    """Not a benchmark: only that nothing waits where it need not."""
+    began = time.monotonic()
+    assert line("run", "--", "true").code == 0
+    assert time.monotonic() - began < 5
+
+
+def test_who_only_looks_finds_the_daemon_again_when_it_comes_back(home: Path, tmp_path: Path) -> None:
+    """The job is put back and runs again, in the daemon that comes next."""
+    line = Line(home, tmp_path)
+    os.mkfifo(tmp_path / "go")
+    with Process(home).start() as process:
+        line("add", "--on-interrupt", "requeue", "--", "sh", "-c", "echo begun; cat go; exit 7")
+        follower = line.start("logs", "-f", "@last")
+        follower.until("begun\n")
+        process.kill()
+        follower.until("waiting for it to come back", "err")
+        process.start()
+        (tmp_path / "go").write_text("")
+        told = follower.told()
+        assert (told.code, told.out.count("begun\n")) == (0, 2)
+        assert line("wait", "@last").code == 7

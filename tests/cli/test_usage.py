@@ -1,0 +1,156 @@
+"""Wrong words: what is wrong, what is near, exit code 64. Help: short, with examples, for every command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from semantica_daemon.cli.commands import COMMANDS, OVERVIEW
+from tests.cases import each_case
+from tests.cli.command_line import COMMAND, Line
+from tests.client.fake_daemon import answer, peer
+from tests.harness import Process
+
+HEAVY = {"rich", "typing", "pathlib", "asyncio", "subprocess", "msgspec", "anyio", "structlog", "tempfile", "shutil",
+         "datetime", "difflib", "urllib", "inspect", "logging", "tomllib", "base64", "dataclasses"}  # fmt: skip
+
+
+@pytest.fixture
+def bare(home: Path, tmp_path: Path) -> Line:
+    """Where no daemon is, and none is needed."""
+    return Line(home, tmp_path)
+
+
+def test_no_words_give_the_overview_and_64(bare: Line) -> None:
+    told = bare()
+    assert (told.code, told.out, told.err) == (64, "", OVERVIEW)
+
+
+@each_case("words", [("--help",), ("-h",), ("help",)])
+def test_help_is_the_overview_with_the_exit_codes(bare: Line, words: tuple[str, ...]) -> None:
+    told = bare(*words)
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(OVERVIEW)
+    for code in ("64", "65", "69", "70", "75", "77", "78", "124", "126", "127", "130"):
+        assert f" {code} " in told.out
+
+
+def test_help_with_a_command_is_its_help(bare: Line) -> None:
+    assert bare("help", "run") == bare("run", "--help")
+
+
+def test_the_overview_names_every_command_and_fits_a_terminal() -> None:
+    for name in COMMANDS:
+        assert name in OVERVIEW
+    assert max(map(len, OVERVIEW.splitlines())) <= 120
+    assert len(OVERVIEW.splitlines()) <= 30
+
+
+@each_case("name", sorted(COMMANDS))
+def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
+    told = bare(name, "--help")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"usage: semantica {'list' if name == 'ls' else name}")
+    assert name == "version" or "\nexamples:\n  semantica " in told.out or "\nexamples:\n  jq " in told.out
+    for option in ("--json", "--quiet", "--no-autostart"):
+        assert option in told.out
+
+
+@each_case(
+    ("words", "said"),
+    [
+        (("lst",), "did you mean `semantica list`?"),
+        (("cancle", "x"), "did you mean `semantica cancel`?"),
+        (("frobnicate",), "`semantica --help` lists the commands"),
+        (("--frobnicate",), "is not an option that may precede a command"),
+        (("help", "lst"), "did you mean `semantica list`?"),
+        (("list", "--quue", "x"), "did you mean --queue?"),
+        (("run", "--timout", "1s", "--", "true"), "did you mean --timeout?"),
+        (("run", "--queue"), "expected one argument"),
+        (("show",), "ID"),
+        (("status", "a", "b"), "not a job id"),
+        (("wait", "xyz"), "not a job id"),
+        (("list", "--js"), "--js is not known here"),
+    ],
+)
+def test_a_wrong_word_is_named_with_what_is_near(bare: Line, words: tuple[str, ...], said: str) -> None:
+    told = bare(*words)
+    assert (told.code, told.out) == (64, "")
+    assert told.err.startswith("semantica: ")
+    assert len(told.err.splitlines()) <= 2
+    assert said in told.err
+
+
+def test_what_every_command_takes_may_stand_before_it(line: Line) -> None:
+    assert line("--json", "list").json == line("list", "--json").json
+    assert line("-q", "--no-autostart", "list").out == line("list", "-q").out
+
+
+def test_an_error_of_ours_is_one_sentence_and_70(bare: Line, home: Path) -> None:
+    thread = peer(home, lambda stream: answer(stream, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'))
+    told = bare("list")
+    thread.join()
+    assert (told.code, told.out) == (70, "")
+    assert "KeyError" in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_traceback_is_there_for_who_asks(bare: Line, home: Path) -> None:
+    thread = peer(home, lambda stream: answer(stream, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'))
+    told = bare("list", SEMANTICA_DEBUG="1")
+    thread.join()
+    assert "Traceback" in told.err
+
+
+@each_case("name", ["list", "events", "queue", "status"])
+def test_a_reader_that_has_gone_is_no_reason_to_complain(line: Line, name: str) -> None:
+    line("add", "--", "true")
+    begun = line.start(name)
+    assert begun.process.stdout is not None
+    begun.process.stdout.close()
+    begun.process.stdout = None
+    assert begun.process.wait(20) in (0, 141)  # nothing to say, or nobody to say it to
+    assert begun.process.stderr is not None
+    assert begun.process.stderr.read() == b""
+
+
+def test_a_full_disk_behind_stdout_is_told(line: Line) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "paths"], stdout=full, stderr=subprocess.PIPE, env=line.env, text=True)
+    assert done.returncode == 70
+    assert "cannot write to stdout" in done.stderr
+
+
+def test_closed_streams_do_no_harm(line: Line, daemon: Process) -> None:
+    """The connection must not get the number of a stream that is closed."""
+    for closed in ("1>&-", "2>&-", "0<&-", "0<&- 1>&- 2>&-"):
+        script = f"exec {sys.executable} -m semantica_daemon.cli run -- sh -c 'echo out; echo err >&2' {closed}"
+        done = subprocess.run(["sh", "-c", script], capture_output=True, env=line.env, text=True, cwd=line.cwd)
+        assert done.returncode == 0
+        assert done.stdout == ("" if "1>&-" in closed else "out\n")
+        assert done.stderr == ("" if "2>&-" in closed else "err\n")
+
+
+def test_an_old_terminal_is_no_obstacle(line: Line) -> None:
+    for words in (("--help",), ("run", "--help"), ("doctor",), ("list",)):
+        told = line(*words, PYTHONIOENCODING="ascii")
+        assert (told.code, told.err) == (0, "")
+
+
+@each_case(
+    "words",
+    [
+        ("add", "--", "true"), ("add", "--after", "1ms", "--when-idle", "-s", "x", "--debounce", "1ms", "--", "true"),
+        ("run", "--", "true"), ("rpc", "admin.health"), ("list",), ("wait", "@last"), ("paths",),
+        ("emit", "x=y"), ("why", "@last"), ("schedule",), ("template",), ("machine",),
+    ],
+)  # fmt: skip
+def test_nothing_is_imported_that_is_not_needed(line: Line, daemon: Process, words: tuple[str, ...]) -> None:
+    line("add", "--", "true")
+    command = [sys.executable, "-X", "importtime", *COMMAND[1:], *words]
+    done = subprocess.run(command, capture_output=True, env=line.env, text=True, cwd=line.cwd)
+    assert done.returncode == 0
+    rows = [row for row in done.stderr.splitlines() if row.startswith("import time:")]
+    imported = {row.rpartition("|")[2].strip().partition(".")[0] for row in rows}
+    assert imported & (HEAVY | ({"argparse"} if words[0] == "rpc" else set())) == set()
