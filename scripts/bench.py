@@ -1,4 +1,4 @@
-"""scripts/bench: the daemon's speed beside a floor measured in the same run, in turns, as medians."""
+"""scripts/bench: measures the daemon in turns with a floor, or counts its instructions."""
 
 import argparse
 import signal
@@ -89,20 +89,20 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
-def say_if_busy() -> None:
-    """Figures taken beside other work are not worth much; nobody should have to guess why."""
+def warn_if_busy() -> None:
+    """Figures that are measured beside other work are low and uneven."""
     others = other_work()
     if others > 0.1:
-        say(f"warning: other processes take {others:.0%} of a core; what follows will be too low and uneven")
+        log(f"warning: other processes take {others:.0%} of a core; the figures will be too low and uneven")
 
 
 class Bench:
-    """One run: `empty` is always there, `full` only with --history."""
+    """One run with a daemon on an empty database and, with --history, one on a full database."""
 
     def __init__(
         self, options: argparse.Namespace, folder: Path, stand: Stand, empty: Daemon, full: Daemon | None
@@ -118,7 +118,7 @@ class Bench:
         chosen = [taken for taken in TAKEN if taken.figure.name in self._options.only]
         aged = []
         for taken in chosen:
-            say_if_busy()
+            warn_if_busy()
             result, beside = self._in_turns(taken)
             yield result
             aged += [beside] if beside else []
@@ -130,32 +130,32 @@ class Bench:
     def _commands(self) -> Iterator[Result]:
         only, quick = self._options.only, self._options.quick
         if "true2big" in only:
-            say_if_busy()
-            yield from commands.true2big(self._folder / "b", self._stand, self._repeats, 200 if quick else 1_000, say)
+            warn_if_busy()
+            yield from commands.true2big(self._folder / "b", self._stand, self._repeats, 200 if quick else 1_000, log)
         if "noisy" in only:
-            say_if_busy()
-            yield from commands.noisy(self._folder / "n", self._stand, self._repeats, 300 if quick else 2_000, say)
+            warn_if_busy()
+            yield from commands.noisy(self._folder / "n", self._stand, self._repeats, 300 if quick else 2_000, log)
 
     def _waiting(self) -> Iterator[Result]:
         only, quick = self._options.only, self._options.quick
         if "due" in only:
-            say_if_busy()
-            yield from waiting.due(self._folder / "d", self._stand, self._repeats, 10_000, say)
+            warn_if_busy()
+            yield from waiting.due(self._folder / "d", self._stand, self._repeats, 10_000, log)
         if "lateness" in only:
-            say_if_busy()
-            yield from waiting.lateness(self._folder / "l", self._repeats, 50 if quick else 250, say)
+            warn_if_busy()
+            yield from waiting.lateness(self._folder / "l", self._repeats, 50 if quick else 250, log)
         if "wakeups" in only:
-            yield from waiting.wakeups(self._folder / "w", say)
+            yield from waiting.wakeups(self._folder / "w", log)
 
     def _resting(self) -> Iterator[Result]:
-        """Those that need a daemon of their own come last; restarts are of the full table when there is one."""
+        """The full daemon is restarted when there is one."""
         only, quick = self._options.only, self._options.quick
         if "restart" in only:
-            yield from resting.restart(self._full or self._empty, self._stand, self._repeats, say)
+            yield from resting.restart(self._full or self._empty, self._stand, self._repeats, log)
         if "idle" in only:
-            yield from resting.idle(self._folder / "i", 1 if quick else self._repeats, say)
+            yield from resting.idle(self._folder / "i", 1 if quick else self._repeats, log)
         if "memory" in only:
-            yield from resting.memory(self._folder / "m", self._stand, 30_000 if quick else 100_000, say)
+            yield from resting.memory(self._folder / "m", self._stand, 30_000 if quick else 100_000, log)
 
     def _in_turns(self, taken: Taken) -> tuple[Result, Result | None]:
         count = taken.quick if self._options.quick else taken.count
@@ -166,12 +166,12 @@ class Bench:
         for number in range(self._repeats):
             self._turn(taken, count, floor, empty, full)
             values = [results.shown(samples[-1], taken.figure.unit) for samples in (floor, empty, full) if samples]
-            say(f"{taken.figure.name} {number + 1}/{self._repeats}: {'  '.join(values)}")
+            log(f"{taken.figure.name} {number + 1}/{self._repeats}: {'  '.join(values)}")
         return taken.figure.result(empty, floor or None), self._aged(taken, full, empty)
 
     def _turn(self, taken: Taken, count: int, floor: list[float], empty: list[float], full: list[float]) -> None:
-        """One sample of each, only one of them under load at a time. The daemons take turns at being first: what the
-        first has written may still be on its way to the disk when the second is measured."""
+        """Takes one sample of each, one after the other. The daemons take turns at being first: the disk may be busy
+        with the writes of the first while the second is measured."""
         if taken.of_floor is not None:
             floor.append(taken.of_floor(self._stand, count))
         order = [(self._empty, empty)] if self._full is None else [(self._empty, empty), (self._full, full)]
@@ -199,7 +199,7 @@ def prepared(options: argparse.Namespace, folder: Path) -> Iterator[Bench]:
         full = None
         if options.history:
             (folder / "f").mkdir(mode=0o700)
-            fill(folder / "f", options.history, say)
+            fill(folder / "f", options.history, log)
             full = opened(stack, folder / "f")
         yield Bench(options, folder, stand, empty, full)
 

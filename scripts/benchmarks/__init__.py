@@ -1,1 +1,1 @@
-"""What scripts/bench measures, and with what."""
+"""The figures of scripts/bench and the processes that measure them."""

@@ -1,5 +1,5 @@
-"""A handler module that makes the daemon which imports it a big one, as one with many caches would be. In small pages:
-a copy of the address space is to cost what it does then, and huge pages would hide it."""
+"""A handler module that makes the daemon which imports it 300 MB large. In small pages: huge pages would hide what it
+costs to copy the address space of a large process."""
 
 import mmap
 from typing import Any

@@ -1,5 +1,5 @@
-"""A client in a process of its own: told on stdin what to do, it makes everything ready, waits for the word, and says
-on stdout how it went; one JSON document a line. Only the standard library, and little work while the clock runs."""
+"""A client in a process of its own. It reads an order on stdin, prepares the requests, waits for one more line, sends
+them, and prints what it measured, one JSON document a line. It imports only the standard library."""
 
 import json
 import os
@@ -25,18 +25,18 @@ def connect(path: str) -> socket.socket:
 
 
 def checked(replies: bytes, count: int) -> None:
-    """Only after the clock has stopped: a benchmark of refusals would be a fast one."""
+    """Raises unless every request had a result: errors are fast, and would look good. Called after the measurement."""
     lines = replies.splitlines()
     bad = [line for line in lines if b'"error":' in line]
     if bad or len(lines) != count:
         raise RuntimeError(f"{len(lines)} replies to {count} requests, {len(bad)} of them errors: {bad[:1]!r}")
 
 
-def pipelined(told: dict[str, Any]) -> Run:
-    """Writes as fast as the server reads, and counts replies."""
-    request, count = told["request"], told["count"]
+def pipelined(order: dict[str, Any]) -> Run:
+    """Writes as fast as the server reads, and counts the replies."""
+    request, count = order["request"], order["count"]
     out = memoryview("".join(request % number + "\n" for number in range(count)).encode())
-    connection = connect(told["socket"])
+    connection = connect(order["socket"])
     connection.setblocking(False)
 
     def run() -> dict[str, Any]:
@@ -64,8 +64,8 @@ def pipelined(told: dict[str, Any]) -> Run:
 
 
 def place(connection: socket.socket, cores: set[int]) -> None:
-    """This client and every thread of the server behind the connection. Left to itself the kernel keeps a pair on one
-    core or on two, as it likes, and on a virtual machine that alone is 12 µs or 67 µs a round trip."""
+    """Pins this client and every thread of the server to these cores. Else the kernel keeps the two on one core or on
+    two by chance, which on a virtual machine makes a round trip 12 µs or 67 µs."""
     if sys.platform != "linux":
         return
     pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -74,10 +74,10 @@ def place(connection: socket.socket, cores: set[int]) -> None:
         os.sched_setaffinity(int(thread), cores)
 
 
-def one_by_one(told: dict[str, Any]) -> Run:
-    """The next request only after the last reply: seconds for each. Both ends on one core, echo and daemon alike."""
-    lines = [(told["request"] % number + "\n").encode() for number in range(told["count"])]
-    connection = connect(told["socket"])
+def one_by_one(order: dict[str, Any]) -> Run:
+    """Sends each request after the reply to the one before: seconds for each. Client and server share one core."""
+    lines = [(order["request"] % number + "\n").encode() for number in range(order["count"])]
+    connection = connect(order["socket"])
 
     def run() -> dict[str, Any]:
         taken, starts, replies = [], [], []
@@ -100,26 +100,26 @@ def one_by_one(told: dict[str, Any]) -> Run:
     return run
 
 
-def until_started(told: dict[str, Any]) -> Run:
+def until_started(order: dict[str, Any]) -> Run:
     """One job at a time, `pause_s` apart: seconds from the request to the arrival of its job.started."""
-    lines = [(told["request"] % number + "\n").encode() for number in range(1, told["count"] + 1)]
-    connection = connect(told["socket"])
+    lines = [(order["request"] % number + "\n").encode() for number in range(1, order["count"] + 1)]
+    connection = connect(order["socket"])
     connection.sendall(json.dumps(SUBSCRIBE).encode() + b"\n")
     checked(connection.recv(CHUNK), 1)
 
     def run() -> dict[str, Any]:
         taken = []
         for line in lines:
-            time.sleep(told["pause_s"])
+            time.sleep(order["pause_s"])
             start = time.perf_counter()
             connection.sendall(line)
-            heard = connection.recv(CHUNK)
-            while b'"job.started"' not in heard:
-                heard += connection.recv(CHUNK)
+            received = connection.recv(CHUNK)
+            while b'"job.started"' not in received:
+                received += connection.recv(CHUNK)
             taken.append(time.perf_counter() - start)
-            while heard.count(b"\n") < 2:
-                heard += connection.recv(CHUNK)
-            checked(heard, 2)
+            while received.count(b"\n") < 2:
+                received += connection.recv(CHUNK)
+            checked(received, 2)
         connection.close()
         return {"taken": taken}
 
@@ -133,20 +133,20 @@ MODES: dict[str, Callable[[dict[str, Any]], Run]] = {
 }
 
 
-def say(document: dict[str, Any]) -> None:
+def report(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Ends when stdin does, so that no client outlives the benchmark."""
+    """Ends with stdin, so that no client outlives the benchmark."""
     while line := sys.stdin.readline():
-        told = json.loads(line)
-        run = MODES[told["mode"]](told)
-        say({"ready": True})
+        order = json.loads(line)
+        run = MODES[order["mode"]](order)
+        report({"ready": True})
         if not sys.stdin.readline():
             return
-        say(run())
+        report(run())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""The figures of commands that are run as jobs, and of the command line that asks for them; those of `figures` are all
-of jobs without a process."""
+"""The figures of jobs that are commands, and of the command line. `figures` has those of jobs without a process."""
 
 import json
 import statistics
@@ -22,7 +21,7 @@ MEGABYTE = 1_000_000
 TRUE = ["/bin/true"]
 BARE_PYTHON = [sys.executable, "-I", "-c", "pass"]
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 def command(*argv: str) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def command(*argv: str) -> dict[str, Any]:
 
 
 def trues(stand: Stand, daemon: Daemon, count: int) -> float:
-    """All are handed in beforehand; from the word to the last one's end."""
+    """The jobs are enqueued in a paused queue; measured from its resumption to the end of the last job."""
     wanted = daemon.counts(QUEUE)["done"] + count
     daemon.call("queue.pause", queue=QUEUE)
     last = daemon.call("job.enqueue_many", jobs=[command(*TRUE)] * count)["jobs"][-1]["job_id"]
@@ -45,11 +44,11 @@ def trues(stand: Stand, daemon: Daemon, count: int) -> float:
 def bare_trues(threads: int) -> Callable[[Stand, int], float]:
     """As many threads as the daemon has slots."""
     spawning = [sys.executable, "-I", str(HERE / "spawning.py"), str(threads)]
-    return lambda stand, count: count / float(said([*spawning, str(count), *TRUE]))
+    return lambda stand, count: count / float(output_of([*spawning, str(count), *TRUE]))
 
 
 def log_written(stand: Stand, daemon: Daemon, count: int) -> float:
-    """`count` megabytes: from the request to DONE, and then all of it has to be there."""
+    """`count` megabytes: from the request to DONE. The log must then be complete."""
     size = count * MEGABYTE
     start = time.monotonic()
     job_id = daemon.call("job.enqueue", **command("head", "-c", str(size), "/dev/zero"))["job_id"]
@@ -64,7 +63,7 @@ def log_written(stand: Stand, daemon: Daemon, count: int) -> float:
 def file_written(stand: Stand, count: int) -> float:
     file = stand.folder / "written"
     start = time.monotonic()
-    said(["sh", "-c", 'head -c "$1" /dev/zero | cat > "$2"', "sh", str(count * MEGABYTE), str(file)])
+    output_of(["sh", "-c", 'head -c "$1" /dev/zero | cat > "$2"', "sh", str(count * MEGABYTE), str(file)])
     end = time.monotonic()
     file.unlink()
     return count / (end - start)
@@ -79,8 +78,7 @@ def run(stand: Stand, daemon: Daemon, count: int) -> float:
 
 
 def command_line(daemon: Daemon, count: int, *words: str) -> float:
-    """What is installed beside this interpreter, as it would be typed. Its jobs run, and are over before the floor's
-    turn."""
+    """Runs the program that is installed beside this interpreter. Its jobs have ended before the floor is measured."""
     installed = Path(sys.executable).with_name("semantica")
     semantica = [str(installed)] if installed.exists() else [sys.executable, "-m", "semantica_daemon.cli"]
     wanted = daemon.counts("default")["done"] + count
@@ -97,13 +95,13 @@ def wall_ms(argv: list[str], count: int, env: dict[str, str] | None = None) -> f
     taken = []
     for _ in range(count):
         start = time.perf_counter()
-        said(argv, env)
+        output_of(argv, env)
         taken.append(time.perf_counter() - start)
     return statistics.median(taken) * 1000
 
 
-def said(argv: list[str], env: dict[str, str] | None = None) -> str:
-    """What a command says that must not fail."""
+def output_of(argv: list[str], env: dict[str, str] | None = None) -> str:
+    """Runs a command that must not fail."""
     ended = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/")
     if ended.returncode:
         raise RuntimeError(f"{argv} has failed ({ended.returncode}): {ended.stderr[-2000:].strip()}")
@@ -156,8 +154,8 @@ TAKEN = [
 ]
 
 
-def true2big(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Iterator[Result]:
-    """As true2, by a daemon that holds 300 MB; the floor stays small."""
+def true2big(home: Path, stand: Stand, repeats: int, count: int, log: Log) -> Iterator[Result]:
+    """As true2 by a daemon that holds 300 MB; the process of the floor stays small."""
     config = f'handler_path = [{json.dumps(str(HERE.parent))}]\n[handlers]\nbig = "benchmarks.big:size"\n'
     samples, floor = [], []
     with own_daemon(home, config) as daemon:
@@ -167,12 +165,12 @@ def true2big(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> It
         for number in range(repeats):
             floor.append(bare_trues(SLOTS)(stand, count))
             samples.append(trues(stand, daemon, count))
-            say(f"true2big {number + 1}/{repeats}: {shown(floor[-1], '/s')}  {shown(samples[-1], '/s')}")
+            log(f"true2big {number + 1}/{repeats}: {shown(floor[-1], '/s')}  {shown(samples[-1], '/s')}")
     what = "/bin/true until DONE, 2 slots, 300 MB"
     yield Figure("true2big", what, "/s", TRUE2.figure.target).result(samples, floor)
 
 
-def noisy(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Iterator[Result]:
+def noisy(home: Path, stand: Stand, repeats: int, count: int, log: Log) -> Iterator[Result]:
     """Beside it: the same daemon while nothing runs."""
     samples, quiet = [], []
     with own_daemon(home) as daemon:
@@ -182,7 +180,7 @@ def noisy(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Itera
             quiet.append(p99_ms(stand, daemon, count))
             with noise(daemon):
                 samples.append(p99_ms(stand, daemon, count))
-            say(f"noisy {number + 1}/{repeats}: {shown(quiet[-1], 'ms')}  {shown(samples[-1], 'ms')}")
+            log(f"noisy {number + 1}/{repeats}: {shown(quiet[-1], 'ms')}  {shown(samples[-1], 'ms')}")
     yield Figure("noisy", "enqueue p99 beside 2 noisy jobs", "ms", None).result(samples, quiet)
 
 
@@ -197,11 +195,11 @@ def own_daemon(home: Path, config: str = "") -> Iterator[Daemon]:
 
 @contextmanager
 def noise(daemon: Daemon) -> Iterator[None]:
-    """A job in every slot that writes as fast as it can: up to the log's limit into it, from then on to be dropped."""
+    """A job in every slot writes as fast as it can: into its log up to the limit, after that its output is dropped."""
     jobs = [daemon.call("job.enqueue", **command("yes"))["job_id"] for _ in range(SLOTS)]
     for job_id in jobs:
         if not daemon.call("job.logs", job_id=job_id, limit=1000, timeout_ms=10_000)["chunk"]:
-            raise RuntimeError(f"job {job_id} was to be noisy and has said nothing in 10 s")
+            raise RuntimeError(f"job {job_id} was to be noisy and has written nothing in 10 s")
     yield
     ended = daemon.call("job.cancel", job_ids=jobs, wait_ms=10_000)
     if sorted(ended["cancelled"]) != sorted(jobs):

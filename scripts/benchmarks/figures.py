@@ -1,4 +1,4 @@
-"""The figures that are measured against a floor (or an empty table) in turns: how each is taken, and its target."""
+"""The figures that are measured in turns with a floor, or with an empty database: how each is taken, and its target."""
 
 import statistics
 import time
@@ -18,7 +18,7 @@ NOOP = '{"jsonrpc":"2.0","id":%d,"method":"job.enqueue","params":{"job_type":"se
 
 
 class Stand(Struct, frozen=True):
-    """What measuring takes beside the daemon itself."""
+    """What a measurement needs beside the daemon."""
 
     clients: Clients
     floor: Floor
@@ -27,7 +27,7 @@ class Stand(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """A figure and how one sample of it is taken; `count` jobs, or `quick` of them."""
+    """A figure, and the functions that take one sample of it with `count` jobs (`quick` with --quick)."""
 
     figure: Figure
     slots: int
@@ -62,8 +62,8 @@ def round_trip_and_commit(stand: Stand, count: int) -> float:
 
 
 def until_done(stand: Stand, daemon: Daemon, count: int) -> float:
-    """The end is told by one more job that every other goes before, and by one call that waits for it: nothing is asked
-    or sent while the others run. That all of them are DONE then is checked."""
+    """One more job with the lowest priority ends last, and one call waits for it: the daemon has no other requests
+    while the jobs run. All of them must then be DONE."""
     wanted = daemon.counts("default")["done"] + count + 1
     start, _ = stand.clients.pipelined(daemon.socket, NOOP, count)
     last = daemon.call("job.enqueue", job_type="semantica.noop", priority=-100)["job_id"]
@@ -72,8 +72,8 @@ def until_done(stand: Stand, daemon: Daemon, count: int) -> float:
 
 
 def all_done(daemon: Daemon, queue: str, wanted: int) -> float:
-    """When the queue had nothing left, asked for right after its last job has ended, which others may outlive a little;
-    DONE must then be as many as `wanted`."""
+    """The instant at which the queue was empty; a few jobs may outlive the one with the lowest priority. `wanted` jobs
+    must then be DONE."""
     end = time.monotonic()
     until = end + 120
     while (counts := daemon.counts(queue))["queued"] + counts["running"] and end < until:

@@ -36,7 +36,7 @@ SELECT (SELECT max(rowid) FROM jobs) AS jobs, (SELECT max(position) FROM jobs) A
 """
 
 
-def fill(home: Path, count: int, say: Callable[[str], None], now: int | None = None) -> None:
+def fill(home: Path, count: int, log: Callable[[str], None], now: int | None = None) -> None:
     """About `count` jobs that have ended in the week before `now`: whole blocks."""
     keep_freed_memory()
     now = now or int(time.time() * 1000)
@@ -46,7 +46,7 @@ def fill(home: Path, count: int, say: Callable[[str], None], now: int | None = N
         connection.execute(f"PRAGMA {pragma}")
     copies = count // block - 1
     if copies:
-        say(f"history: {count:,} finished jobs …")
+        log(f"history: {count:,} finished jobs …")
         copy(connection, copies)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()

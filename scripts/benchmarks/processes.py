@@ -18,48 +18,48 @@ CLIENTS = 8
 
 
 class Client:
-    """One client process, and what it says."""
+    """One client process and its answers."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "client.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def prepare(self, **told: Any) -> None:
-        self._tell(json.dumps(told))
-        self._hear()
+    def prepare(self, **order: Any) -> None:
+        self._write(json.dumps(order))
+        self._read()
 
     def go(self) -> None:
-        self._tell("go")
+        self._write("go")
 
     def result(self) -> Any:
-        return self._hear()
+        return self._read()
 
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def _hear(self) -> Any:
+    def _read(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("a client process has failed; what it says about it stands above")
+            raise RuntimeError("a client process has failed; its message stands above")
         return json.loads(line)
 
 
 class Clients:
-    """Started once and used for every measurement, so that no figure holds the start of a process."""
+    """Eight clients, started once for all measurements, so that no figure has the start of a process in it."""
 
     def __init__(self) -> None:
         self._all = [Client() for _ in range(CLIENTS)]
 
     def pipelined(self, path: Path, request: str, count: int) -> tuple[float, float]:
-        """Together `count` requests from all clients at once: when the first was sent, when the last was answered."""
+        """Sends `count` requests from all clients at once: the instants of the first request and of the last reply."""
         share, rest = divmod(count, len(self._all))
         for number, client in enumerate(self._all):
             client.prepare(mode="pipelined", socket=str(path), request=request, count=share + (number < rest))
@@ -72,8 +72,8 @@ class Clients:
         return self._alone(mode="one_by_one", socket=str(path), request=request, count=count)
 
     def timed(self, path: Path, request: str, count: int) -> list[tuple[float, float]]:
-        """As one_by_one: when each began, by the wall clock, and what it took."""
-        result = self._told(mode="one_by_one", socket=str(path), request=request, count=count)
+        """As one_by_one, with the wall-clock instant at which each began."""
+        result = self._measure(mode="one_by_one", socket=str(path), request=request, count=count)
         return list(zip(result["starts"], result["taken"], strict=True))
 
     def until_started(self, path: Path, request: str, count: int, pause_s: float) -> list[float]:
@@ -83,18 +83,18 @@ class Clients:
         for client in self._all:
             client.close()
 
-    def _alone(self, **told: Any) -> list[float]:
-        taken: list[float] = self._told(**told)["taken"]
+    def _alone(self, **order: Any) -> list[float]:
+        taken: list[float] = self._measure(**order)["taken"]
         return taken
 
-    def _told(self, **told: Any) -> Any:
-        self._all[0].prepare(**told)
+    def _measure(self, **order: Any) -> Any:
+        self._all[0].prepare(**order)
         self._all[0].go()
         return self._all[0].result()
 
 
 def other_work(over_s: float = 0.5) -> float:
-    """How many cores are busy while we are not; 0 where /proc does not say."""
+    """How many cores other processes keep busy; 0 without /proc."""
     with suppress(OSError):
         before = _busy_s()
         time.sleep(over_s)
@@ -115,7 +115,7 @@ def echo_server(path: Path) -> Iterator[Path]:
     try:
         assert process.stdout is not None
         if not process.stdout.readline():
-            raise RuntimeError("the echo server has failed; what it says about it stands above")
+            raise RuntimeError("the echo server has failed; its message stands above")
         yield path
     finally:
         process.kill()
@@ -123,8 +123,8 @@ def echo_server(path: Path) -> Iterator[Path]:
 
 
 class Daemon:
-    """semanticad as it is run in earnest; `slots` is its max_slots, and to change it is to restart it. `config` is what
-    stands in its config.toml beside that."""
+    """A real semanticad with its own home. `slots` is its max_slots, which only a restart changes; `config` is the rest
+    of its config.toml."""
 
     def __init__(self, home: Path, slots: int, config: str = "") -> None:
         self.home = home
@@ -142,7 +142,7 @@ class Daemon:
 
     @property
     def env(self) -> dict[str, str]:
-        """For the daemon and whoever is to find it."""
+        """For the daemon and for clients that have to find it."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
         return {**env, "SEMANTICA_HOME": str(self.home)}
 
@@ -163,25 +163,25 @@ class Daemon:
         return self
 
     def stop(self) -> None:
-        self._hang_up()
+        self._disconnect()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(READY_WITHIN_S)
 
     def kill(self) -> None:
-        self._hang_up()
+        self._disconnect()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def end(self) -> None:
-        """Kills it and all that it started: its supervisor holds a lock until every job's process is gone."""
+        """Kills the daemon and waits until its supervisor has ended every job: until then that holds a lock."""
         self.kill()
         with suppress(FileNotFoundError), open(self.home / "supervisor.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
 
     def call(self, method: str, /, **params: Any) -> Any:
-        """On one connection, kept open: the daemon's own bookkeeping of connections stays out of the figures."""
+        """On one connection that is kept open, so that no figure has connecting in it."""
         if self._connection is None:
             self._connection = socket.socket(socket.AF_UNIX)
             self._connection.settimeout(120)
@@ -192,7 +192,7 @@ class Daemon:
         while not line.endswith(b"\n"):
             part = self._connection.recv(1 << 16)
             if not part:
-                raise ConnectionError("the daemon has hung up")
+                raise ConnectionError("the daemon has closed the connection")
             line += part
         reply = json.loads(line)
         if "error" in reply:
@@ -200,18 +200,17 @@ class Daemon:
         return reply["result"]
 
     def counts(self, queue: str) -> dict[str, int]:
-        """How many are queued, running, done …"""
+        """The jobs of the queue by state: queued, running, done …"""
         found = {one["queue"]: one for one in self.call("admin.stats")["queues"]}
         return {"queued": 0, "running": 0, "done": 0, **found.get(queue, {})}
 
     def cpu_s(self) -> float:
-        """In nanoseconds' detail, thread by thread; /proc/PID/stat counts in steps of 10 ms, a tenth of a percent of
-        ten seconds."""
+        """CPU time of all threads, to the nanosecond: /proc/PID/stat counts in steps of 10 ms."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     def wakeups(self) -> int:
-        """How often any of its threads has gone to sleep by itself, and so was woken."""
+        """How often its threads have waited, and so were woken."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(
             int((task / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0]) for task in tasks
@@ -230,12 +229,12 @@ class Daemon:
             with suppress(OSError):
                 if self.call("admin.health")["status"] == "ready":
                     return
-            self._hang_up()
+            self._disconnect()
             time.sleep(0.005)
-        said = (self.home / "stderr.log").read_text()[-2000:]
-        raise RuntimeError(f"semanticad did not become ready: {said}")
+        log = (self.home / "stderr.log").read_text()[-2000:]
+        raise RuntimeError(f"semanticad did not become ready: {log}")
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,4 +1,4 @@
-"""What the daemon costs when it does nothing, whether it grows with what it has done, and how soon it is back."""
+"""The figures of an idle daemon, of its memory after many jobs, and of a restart."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ SETTLE_S = 2.0
 WINDOW_S = 10.0
 PART = 10_000
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def idle(home: Path, repeats: int, say: Say) -> Iterator[Result]:
-    """A daemon that has never had a job, with nobody connected but us, who say nothing."""
+def idle(home: Path, repeats: int, log: Log) -> Iterator[Result]:
+    """A daemon that never had a job, with one connection that sends nothing."""
     daemon = Daemon(home, slots=32)
     try:
         daemon.start()
@@ -28,15 +28,15 @@ def idle(home: Path, repeats: int, say: Say) -> Iterator[Result]:
             time.sleep(WINDOW_S)
             busy.append((daemon.cpu_s() - before) / WINDOW_S * 100)
             memory.append(daemon.rss_bytes() / 1e6)
-            say(f"idle {number + 1}/{repeats}: {busy[-1]:.3f} % of a core, {memory[-1]:.1f} MB")
+            log(f"idle {number + 1}/{repeats}: {busy[-1]:.3f} % of a core, {memory[-1]:.1f} MB")
     finally:
         daemon.kill()
     yield Figure("idle-cpu", f"CPU idle, over {WINDOW_S:.0f} s", "%", Target(0.1)).result(busy)
     yield Figure("idle-rss", "RSS idle", "MB", Target(45)).result(memory)
 
 
-def memory(home: Path, stand: Stand, jobs: int, say: Say) -> Iterator[Result]:
-    """Once: a second run in the same process could only be flatter."""
+def memory(home: Path, stand: Stand, jobs: int, log: Log) -> Iterator[Result]:
+    """Measured once: a second run in the same process could only grow less."""
     daemon = Daemon(home, slots=32)
     first = 0.0
     try:
@@ -46,15 +46,15 @@ def memory(home: Path, stand: Stand, jobs: int, say: Say) -> Iterator[Result]:
             time.sleep(0.5)
             last = daemon.rss_bytes() / 1e6
             first = first or last
-            say(f"memory: {last:.1f} MB after {done:,} jobs")
+            log(f"memory: {last:.1f} MB after {done:,} jobs")
     finally:
         daemon.kill()
     target = Target(1.1, times=f"after {PART:,}")
     yield Figure("memory", f"RSS after {jobs:,} no-op jobs", "MB", target).result([last], [first])
 
 
-def restart(daemon: Daemon, stand: Stand, repeats: int, say: Say) -> Iterator[Result]:
-    """From the signal to the first `ready`; killed, it has a log of 2,000 jobs to go through first."""
+def restart(daemon: Daemon, stand: Stand, repeats: int, log: Log) -> Iterator[Result]:
+    """From the signal to the first `ready`. After kill -9 the daemon first recovers a WAL of 2,000 jobs."""
     stopped, killed = [], []
     for number in range(repeats):
         start = time.monotonic()
@@ -67,6 +67,6 @@ def restart(daemon: Daemon, stand: Stand, repeats: int, say: Say) -> Iterator[Re
         daemon.kill()
         daemon.start()
         killed.append(time.monotonic() - start)
-        say(f"restart {number + 1}/{repeats}: {stopped[-1]:.2f} s after SIGTERM, {killed[-1]:.2f} s after kill -9")
+        log(f"restart {number + 1}/{repeats}: {stopped[-1]:.2f} s after SIGTERM, {killed[-1]:.2f} s after kill -9")
     yield Figure("restart", "SIGTERM until ready again", "s", Target(2)).result(stopped)
     yield Figure("restart-killed", "kill -9 until ready again", "s", Target(2)).result(killed)

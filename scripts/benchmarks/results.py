@@ -1,4 +1,4 @@
-"""From samples to verdicts, and verdicts as a table or as JSON."""
+"""Samples become results with a verdict; results become a table or JSON."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ VERDICTS = {True: "PASS", False: "MISS", None: ""}
 
 
 class Target(Struct, frozen=True):
-    """`times`: of what is measured beside it (a floor, an empty table); without it the figure itself is bounded."""
+    """Bounds the ratio to what is measured beside the figure, named by `times`; without it, the figure itself."""
 
     limit: float
     at_least: bool = False
@@ -30,8 +30,8 @@ class Target(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """Medians, and the ratio of the medians; `ratios` are those of samples taken one right after the other. Without a
-    target there is nothing to pass: `passed` is None."""
+    """Medians and their ratio; `ratios` are those of samples that were taken one right after the other. `passed` is
+    None without a target."""
 
     name: str
     what: str
@@ -47,7 +47,7 @@ class Result(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """Something that is measured several times, and what it should be; without a target it is only shown."""
+    """What is measured several times, and its target; without one it is only shown."""
 
     name: str
     what: str
@@ -55,7 +55,7 @@ class Figure(Struct, frozen=True):
     target: Target | None
 
     def result(self, samples: list[float], beside: list[float] | None = None, inverse: bool = False) -> Result:
-        """`inverse`: how many times slower, when more is better."""
+        """`inverse`: for a rate, the ratio is how many times slower it is."""
         ratios = [one / other for one, other in zip(samples, beside or [], strict=bool(beside))]
         if inverse:
             ratios = [1 / ratio for ratio in ratios]

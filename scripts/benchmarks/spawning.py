@@ -1,5 +1,5 @@
-"""The floor of a command: `subprocess.Popen(ARGV).wait()`, COUNT times in all, THREADS at once; says how many seconds.
-A process of its own for each sample, so that its size is that of an interpreter and nothing else."""
+"""The floor of a command: `subprocess.Popen(ARGV).wait()`, COUNT times in THREADS threads; prints the seconds it took.
+A new process for each sample, so that it is as small as an interpreter can be."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The figures of jobs that wait: a crowd that is due at once and who else wants the writer then, how late a job is, and
+"""The figures of jobs that wait: many that are due at one instant and enqueues meanwhile, the lateness of a job, and
 how often a daemon wakes up for jobs that are not due."""
 
 import json
@@ -18,11 +18,11 @@ APART_MS = 20
 FAR_MS = 86_400_000
 WINDOW_S = 60.0
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def due(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Iterator[Result]:
-    """`count` jobs of a queue that starts none are due at one instant. Beside it: the same daemon while none is."""
+def due(home: Path, stand: Stand, repeats: int, count: int, log: Log) -> Iterator[Result]:
+    """`count` jobs of a paused queue are due at one instant. Beside it: the same daemon while no job is due."""
     samples, quiet, rates = [], [], []
     daemon = Daemon(home, slots=2)
     try:
@@ -33,7 +33,7 @@ def due(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Iterato
             busy, rate = meanwhile(stand, daemon, count)
             samples.append(p99_ms(busy))
             rates.append(rate)
-            say(
+            log(
                 f"due {number + 1}/{repeats}: {shown(rate, '/s')}, enqueue p99 {shown(quiet[-1], 'ms')} before, "
                 f"{shown(samples[-1], 'ms')} meanwhile ({len(busy)} calls)"
             )
@@ -45,7 +45,7 @@ def due(home: Path, stand: Stand, repeats: int, count: int, say: Say) -> Iterato
 
 
 def meanwhile(stand: Stand, daemon: Daemon, count: int) -> tuple[list[float], float]:
-    """What each call took that began while jobs were being promoted; and how many of those a second."""
+    """Seconds of each call that began while jobs were promoted, and the promotions a second."""
     at = int(time.time() * 1000) + int(LEAD_S * 1000) + count // 2
     spec = {"job_type": "semantica.noop", "queue": "held", "schedule": {"type": "AT", "scheduled_at": at}}
     for _ in range(count // 1_000):
@@ -62,7 +62,7 @@ def meanwhile(stand: Stand, daemon: Daemon, count: int) -> tuple[list[float], fl
 
 
 def queued_at(daemon: Daemon, since: int, count: int) -> list[int]:
-    """When each of them became QUEUED; those that were enqueued meanwhile say what they are about."""
+    """When each of them became QUEUED; the event of a job that was enqueued meanwhile has a payload."""
     found: list[int] = []
     until = time.monotonic() + 60
     while len(found) < count and time.monotonic() < until:
@@ -74,8 +74,8 @@ def queued_at(daemon: Daemon, since: int, count: int) -> list[int]:
     return found
 
 
-def lateness(home: Path, repeats: int, count: int, say: Say) -> Iterator[Result]:
-    """From the time a job was to start to the arrival of its job.started at a client."""
+def lateness(home: Path, repeats: int, count: int, log: Log) -> Iterator[Result]:
+    """From the time at which a job is due to the arrival of its job.started at a client."""
     middle, worst = [], []
     daemon = Daemon(home, slots=2)
     try:
@@ -85,7 +85,7 @@ def lateness(home: Path, repeats: int, count: int, say: Say) -> Iterator[Result]
             taken = late_ms(daemon, count)
             middle.append(statistics.median(taken))
             worst.append(p99_ms([one / 1000 for one in taken]))
-            say(f"lateness {number + 1}/{repeats}: p50 {shown(middle[-1], 'ms')}, p99 {shown(worst[-1], 'ms')}")
+            log(f"lateness {number + 1}/{repeats}: p50 {shown(middle[-1], 'ms')}, p99 {shown(worst[-1], 'ms')}")
     finally:
         daemon.end()
     yield Figure("late-p50", "AT job: time until started, p50", "ms", None).result(middle)
@@ -108,16 +108,16 @@ def late_ms(daemon: Daemon, count: int) -> list[float]:
         wanted = {job["job_id"]: first + number * APART_MS for number, job in enumerate(jobs)}
         taken: list[float] = []
         while len(taken) < count:
-            heard = json.loads(lines.readline())
+            received = json.loads(lines.readline())
             now = time.time() * 1000
-            taken += [now - wanted[event["job_id"]] for event in heard["params"]["events"]]
+            taken += [now - wanted[event["job_id"]] for event in received["params"]["events"]]
     if min(taken) < 0:
         raise RuntimeError(f"a job has started {-min(taken):.1f} ms before its time")
     return taken
 
 
-def wakeups(home: Path, say: Say) -> Iterator[Result]:
-    """Nothing is due, but there is something to wait for: a thousand jobs and a schedule, all tomorrow."""
+def wakeups(home: Path, log: Log) -> Iterator[Result]:
+    """A thousand jobs and a schedule wait for tomorrow, and nothing is due."""
     daemon = Daemon(home, slots=2)
     try:
         daemon.start()
@@ -129,7 +129,7 @@ def wakeups(home: Path, say: Say) -> Iterator[Result]:
         before = daemon.wakeups()
         time.sleep(WINDOW_S)
         count = (daemon.wakeups() - before) * 60 / WINDOW_S
-        say(f"wakeups: {count:.0f} a minute")
+        log(f"wakeups: {count:.0f} a minute")
     finally:
         daemon.end()
     yield Figure("wakeups", "wake-ups a minute, nothing due", "", Target(12)).result([count])
