@@ -1,4 +1,4 @@
-"""A real daemon for tests: in this process with a manual clock, or as a process of its own. No sleeps, no mocks."""
+"""A real daemon for tests: in the test process with a manual clock, or as a process of its own."""
 
 import asyncio
 import heapq
@@ -25,8 +25,9 @@ START = 1_800_000_000_000
 
 
 class ManualClock:
-    """Stands still until it is advanced; timers fire in order, each at its own instant. `step` sets the wall clock,
-    `suspend` is a machine that sleeps: its timers do not go on meanwhile."""
+    """A clock that moves only when a test advances it; timers fire in order, each at its own instant.
+
+    `step` sets the wall clock, `suspend` lets the machine sleep, during which timers stand still."""
 
     def __init__(self, now: int = START) -> None:
         self._now = float(now)
@@ -57,7 +58,7 @@ class ManualClock:
         return ManualTimer(self, number)
 
     def next_timer(self, until: float) -> Callable[[], object] | None:
-        """The next timer due by then, with the clock moved to its instant; None when there is none."""
+        """Moves the clock to the next timer due by `until` and returns it; None, at `until`, when there is none."""
         while self._timers and self._timers[0][0] <= until:
             at, number, callback = heapq.heappop(self._timers)
             if number in self._cancelled:
@@ -87,7 +88,7 @@ class RpcError(Exception):
 
 
 class Client:
-    """One connection over the real socket, one JSON document per line."""
+    """A connection over the real socket that sends and reads one JSON document per line."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -119,12 +120,12 @@ class Client:
         return reply["result"]
 
     async def events(self, count: int) -> list[dict[str, Any]]:
-        """The next `count` events of this connection's subscriptions."""
+        """Waits for the next `count` events of this connection's subscriptions."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
-            told = await asyncio.wait_for(self.notifications.get(), 10)
-            assert told["method"] == "event", told
-            found += told["params"]["events"]
+            notification = await asyncio.wait_for(self.notifications.get(), 10)
+            assert notification["method"] == "event", notification
+            found += notification["params"]["events"]
         return found
 
     async def close(self) -> None:
@@ -147,7 +148,7 @@ class HarnessPaths(NamedTuple):
 
 
 class Harness:
-    """A daemon in this process. `advance` moves its clock (when manual) and settles; `settle` lets it come to rest."""
+    """A daemon in the test process. `settle` waits until it rests; `advance` moves its manual clock and settles."""
 
     def __init__(self, daemon: Daemon, clock: Clock, where: paths.Paths) -> None:
         self.daemon = daemon
@@ -173,14 +174,14 @@ class Harness:
         return str((await self.job(job_id))["state"])
 
     async def ended(self, job_id: str) -> Any:
-        """The job, once it has ended (real time; the wait is on the daemon, not a sleep)."""
+        """Waits in real time until the job has ended, and returns it."""
         waited = await self.call("job.wait", job_id=job_id, timeout_ms=10_000)
         assert waited["finished"], waited["job"]["state"]
         return waited["job"]
 
     async def settle(self) -> None:
-        """Until nothing more happens by itself: the stream stands still over a few round trips through the writer, and
-        every part waits for its next pass."""
+        """Waits until the daemon does nothing more by itself: over a few round trips through the writer no event is
+        recorded and every background part waits for its next pass."""
         quiet, before = 0, -1
         while quiet < 3:
             await self.daemon.commands.run(_nothing, None)
@@ -205,7 +206,7 @@ class Harness:
 
 
 def _nothing(tx: Tx, request: None) -> None:
-    """A round trip through the writer."""
+    """An empty command: its reply means that the writer has run everything before it."""
 
 
 def setting(home: Path, clock: Clock, text: str = "", seed: int = 0) -> Setting:
@@ -229,7 +230,7 @@ async def daemon(home: Path, clock: Clock | None = None, text: str = "", seed: i
 
 
 class Process:
-    """semanticad as its own process; calls are synchronous."""
+    """A daemon as a process of its own; calls are synchronous."""
 
     def __init__(self, home: Path, **env: str) -> None:
         self.home = home
@@ -291,7 +292,7 @@ class Process:
         self.process.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Sends SIGTERM and returns the exit code."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(20)

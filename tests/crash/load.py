@@ -1,4 +1,4 @@
-"""Clients that keep a daemon busy while it is killed, and the ledger of what they were promised."""
+"""Clients that keep a daemon busy while it is killed, and a ledger of what it has acknowledged to them."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.crash.invariants import reading
 from tests.crash.journal import Journal
-from tests.crash.waiting import Saying, Sayings, check_latched
+from tests.crash.waiting_jobs import PendingEvent, PendingEvents, check_latched
 from tests.harness import Process
 
 # What a command may be, the everyday ones more often; `tests/crash/command` has them.
@@ -18,7 +18,7 @@ TERMINAL = {"DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED
 
 
 class Ledger:
-    """What was acknowledged, kept outside of everything that is killed."""
+    """What the daemon has acknowledged to all clients; lives in the test process, which is not killed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class Ledger:
                 self.broken.append(f"key {key} gave {self.keys[key]} and {ack['job_id']}")
 
     def one_with_key(self, random: Random, name: str) -> dict[str, Any] | None:
-        """A spec that this client was answered, with the key it had."""
+        """A spec with an idempotency key that this client got an acknowledgement for."""
         with self._lock:
             own = [job_id for key, job_id in self.keys.items() if key.startswith(f"{name}-")]
             return self.jobs[random.choice(own)] if own else None
@@ -54,7 +54,7 @@ class Ledger:
             return set(self.jobs), set(self.cancelled)
 
     def check(self, home: Path, ended: bool) -> None:
-        """Everything promised by now is there; with `ended`, it has come to an end, the one that was promised."""
+        """Fails when an acknowledged job is lost; with `ended`, when one has not ended, or a cancel was forgotten."""
         jobs, cancelled = self.promised()
         with self._lock:
             latched = set(self.latched)
@@ -72,7 +72,7 @@ class Ledger:
 
 
 class Caller(threading.Thread):
-    """One client: asks, notes the answers, and when none comes connects again; with a key it asks the same again."""
+    """One client. It records replies; when a connection breaks it connects again and repeats calls that have a key."""
 
     def __init__(self, process: Process, ledger: Ledger, journal: Journal, name: str, seed: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -82,7 +82,7 @@ class Caller(threading.Thread):
         self._random = Random(seed)
         self._number = 0
         self._generation = 0
-        self._sayings = Sayings(name, self._random)
+        self._events = PendingEvents(name, self._random)
         self._owed: list[dict[str, Any]] = []
         self.stop = threading.Event()
         self.failure: BaseException | None = None
@@ -93,23 +93,23 @@ class Caller(threading.Thread):
                 self._converse()
                 self.stop.wait(0.01)
             with self._process.connect() as connection, connection.makefile("rwb") as stream:
-                self._say(stream, everything=True)
+                self._emit(stream, everything=True)
         except BaseException as error:
             self.failure = error
 
     def _converse(self) -> None:
-        """Over one connection, until it breaks: bursts of calls, so that a kill always finds some without an answer."""
+        """Sends bursts of calls over one connection until it breaks, so that a kill always finds unanswered ones."""
         with suppress(OSError, EOFError), self._process.connect() as connection, connection.makefile("rwb") as stream:
             while not self.stop.wait(0.005):
                 fresh = [self._spec() for _ in range(self._random.randrange(1, 20))]
                 self._owed = self._owed + fresh
                 self._burst(stream)
-                self._say(stream, everything=False)
+                self._emit(stream, everything=False)
                 self._maybe_ask_again()
         self._owed = [spec for spec in self._owed if "idempotency_key" in spec]
 
     def _burst(self, stream: Any) -> None:
-        """Asks for all that is owed; what is answered is promised, and no longer owed."""
+        """Sends every owed spec; the ledger records each reply, and the spec is owed no longer."""
         asked = dict(enumerate(self._owed))
         for number, spec in asked.items():
             _send(stream, number, "job.enqueue", spec)
@@ -120,39 +120,39 @@ class Caller(threading.Thread):
             number, ack = _receive(stream)
             spec = asked.pop(number)
             self._ledger.acknowledged(spec, ack)
-            self._sayings.acknowledged(spec, ack["job_id"])
+            self._events.acknowledged(spec, ack["job_id"])
             self._owed.remove(spec)
         self._maybe_cancel(stream)
 
-    def _say(self, stream: Any, everything: bool) -> None:
-        """What its jobs wait for; what was answered has come, whatever happens next."""
-        asked: dict[int, Saying] = dict(enumerate(self._sayings.to_say(everything)))
-        for number, saying in asked.items():
-            _send(stream, number, "event.emit", {"key": saying.key, "value": saying.value})
+    def _emit(self, stream: Any, everything: bool) -> None:
+        """Emits events that its jobs wait for; the ledger records each reply."""
+        asked: dict[int, PendingEvent] = dict(enumerate(self._events.to_emit(everything)))
+        for number, event in asked.items():
+            _send(stream, number, "event.emit", {"key": event.key, "value": event.value})
         stream.flush()
         for _ in list(asked):
             number, answer = self._answer(stream, asked)
-            saying = asked.pop(number)
-            self._sayings.said(saying, answer["matched"])
-            if saying.job_id is not None:
-                self._ledger.emit_answered(saying.job_id, saying.key)
+            event = asked.pop(number)
+            self._events.emitted(event, answer["matched"])
+            if event.job_id is not None:
+                self._ledger.emit_answered(event.job_id, event.key)
 
-    def _answer(self, stream: Any, asked: dict[int, Saying]) -> tuple[int, Any]:
+    def _answer(self, stream: Any, asked: dict[int, PendingEvent]) -> tuple[int, Any]:
         try:
             return _receive(stream)
         except (OSError, EOFError):
-            for saying in asked.values():
-                saying.tried = True
+            for event in asked.values():
+                event.tried = True
             raise
 
     def _maybe_ask_again(self) -> None:
-        """As if an answer had been lost: an old call once more, which must give the same job."""
+        """Repeats an old call as if its reply had been lost; it must give the same job."""
         if self._random.random() < 0.3:
             again = self._ledger.one_with_key(self._random, self.name)
             self._owed += [again] if again else []
 
     def _maybe_cancel(self, stream: Any) -> None:
-        """A job of a queue that has slots of its own, so that it runs by now and takes a while to stop."""
+        """Cancels a new job of a queue with slots of its own, so that it is running and takes a while to stop."""
         if self._random.random() < 0.3:
             spec = self._command() if self._random.random() < 0.3 else self._busy()
             spec |= {"queue": "stopped", "max_attempts": 3}
@@ -182,7 +182,7 @@ class Caller(threading.Thread):
         if choose() < 0.05:
             spec["durable"] = True
         if choose() < 0.04 and spec["job_type"] != "command":
-            return spec | {"schedule": self._sayings.schedule()}
+            return spec | {"schedule": self._events.schedule()}
         return spec | self._lane() if choose() < 0.3 and spec["job_type"] != "command" else spec
 
     def _busy(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Caller(threading.Thread):
         return {"job_type": job_type, "payload": {"ms": self._random.randrange(60)}}
 
     def _command(self) -> dict[str, Any]:
-        """Sometimes in a lane that all share, where a newer one may interrupt it."""
+        """A command, sometimes in a lane that all clients share, where a newer one may interrupt it."""
         self._number += 1
         kind, ms = self._random.choice(COMMANDS), self._random.randrange(150)
         spec = {"job_type": "command", "queue": "commands", "grace_ms": 40}
@@ -203,7 +203,7 @@ class Caller(threading.Thread):
         }  # fmt: skip
 
     def _lane(self) -> dict[str, Any]:
-        """A lane of its own that it numbers, or one that all share and the daemon numbers, or waits to be quiet."""
+        """A lane of this client with its own generations, one that all share, or a debounced one."""
         if self._random.random() < 0.2:
             return {"subject_key": "saved", "debounce_ms": 30, "max_wait_ms": 150}
         if self._random.random() < 0.5:

@@ -9,7 +9,7 @@ import pytest
 from semantica_daemon import failpoints
 from tests.crash import invariants
 from tests.crash.test_kill_loop import until_all_has_ended
-from tests.crash.waiting import Seconds, check_latched
+from tests.crash.waiting_jobs import EverySecond, check_latched
 from tests.harness import Process
 
 # A commit is passed a few times at every start, and then a few times for each job, event and second: some of each.
@@ -60,7 +60,7 @@ class Listeners:
 def test_killed_at_each_point_no_event_is_forgotten_and_no_time_of_a_schedule(home: Path, name: str) -> None:
     listeners = Listeners()
     with Process(home).start() as process:
-        seconds = Seconds(process)
+        seconds = EverySecond(process)
         process.stop()
     for passage in PASSAGES.get(name, range(1, 2)):
         with Process(home, SEMANTICA_FAILPOINT=f"{name}:kill:{passage}").start(ready=False) as process:

@@ -1,6 +1,6 @@
-"""kill -9, again and again, under load: nothing promised is lost, nothing runs twice that must not, nothing is left.
+"""kill -9 under load, many times: nothing acknowledged is lost, nothing runs twice that must not, no process stays.
 
-The daemon is killed, or its supervisor, or both, or all that is there of it. SEMANTICA_KILLS says how often
+The daemon is killed, or its supervisor, or both, or every process of it. SEMANTICA_KILLS says how often
 (`scripts/soak`), SEMANTICA_SEED repeats a run as far as the machine allows.
 """
 
@@ -17,7 +17,7 @@ import pytest
 from tests.crash import invariants, process_list
 from tests.crash.journal import Journal
 from tests.crash.load import Caller, Ledger
-from tests.crash.waiting import Seconds
+from tests.crash.waiting_jobs import EverySecond
 from tests.engine import sample_handlers
 from tests.harness import Process
 
@@ -74,7 +74,7 @@ WAYS += [kill_daemon] * len(WAYS)
 
 
 class Round:
-    """A home, its daemon, its load, and what is kept outside of it."""
+    """One home with its daemon and clients, and the ledger and journal that the kills cannot reach."""
 
     def __init__(self, home: Path, journal: Journal, random: Random) -> None:
         self.home = home
@@ -85,7 +85,7 @@ class Round:
     def play(self, kills: int) -> None:
         (self.home / "config.toml").write_text(CONFIG)
         with Process(self.home).start() as process:
-            self.seconds = Seconds(process)
+            self.seconds = EverySecond(process)
             callers = [self._caller(process, f"c{number}") for number in range(CLIENTS)]
             for caller in callers:
                 caller.start()
@@ -108,7 +108,7 @@ class Round:
         return Caller(process, self.ledger, self.journal, name, self.random.randrange(2**32))
 
     def _kill_once(self, process: Process) -> None:
-        """Let it work for a moment, kill it, start it again, and look at what it has kept."""
+        """Lets the daemon work for a moment, kills it, starts it again and checks the database."""
         time.sleep(self.random.uniform(0.02, 0.4))
         self.random.choice(WAYS)(process)
         began = time.monotonic()
@@ -131,10 +131,10 @@ class Round:
             commands = connection.execute("SELECT id FROM jobs WHERE execution_mode = 'SUBPROCESS'").fetchall()
         assert (left, folders - {row[0] for row in commands}) == (set(), set())
 
-    def told(self) -> str:
+    def summary(self) -> str:
         lines = self.journal.lines()
         begun = {line.run_id for line in lines if line.word == "begin"}
-        jobs = f"{len(self.ledger.jobs)} jobs, {len(self.ledger.latched)} events heard"
+        jobs = f"{len(self.ledger.jobs)} jobs, {len(self.ledger.latched)} events latched"
         return f"{jobs}, {len(begun)} runs of commands, {len(lines)} lines"
 
 
@@ -153,7 +153,7 @@ def test_whatever_is_killed_nothing_acknowledged_is_lost() -> None:
         one.play(kills)
         assert len(one.ledger.jobs) > kills, "there was load"
         left -= kills
-        print(f"{KILLS - left} of {KILLS} kills: {one.told()}")
+        print(f"{KILLS - left} of {KILLS} kills: {one.summary()}")
         for folder in (home, outside):
             shutil.rmtree(folder)
 

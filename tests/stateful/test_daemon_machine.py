@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.crash import invariants, process_list
-from tests.crash.waiting import Seconds
+from tests.crash.waiting_jobs import EverySecond
 from tests.engine import sample_handlers
 from tests.harness import Process
 from tests.stateful.promises import COMMANDS, HANDLERS, SAID, Promises, spec_of
@@ -67,7 +67,7 @@ class DaemonMachine(RuleBasedStateMachine):
         self.paused = False
         self.the_machine_is(idle=False)
         self.process = Process(self.home).start()
-        self.seconds = Seconds(self.process)
+        self.seconds = EverySecond(self.process)
         for kind, chosen in first:
             self.enqueues(kind=kind, chosen=chosen)
 

@@ -1,4 +1,4 @@
-"""Jobs that wait for events, and the schedule of every second: what is promised of them, kept outside of it all."""
+"""What a daemon under test has acknowledged about jobs that wait for events, and about a schedule of every second."""
 
 import json
 import time
@@ -24,8 +24,8 @@ WHERE event_type IN ('schedule.fired', 'schedule.skipped', 'schedule.failed') OR
 
 
 @dataclass
-class Saying:
-    """An event that some job waits for. `tried`: it may have come already, though nobody has answered."""
+class PendingEvent:
+    """An event that a job waits for. `tried`: an emit was sent and not answered, so it may have arrived."""
 
     key: str
     value: str | None
@@ -33,17 +33,17 @@ class Saying:
     tried: bool = False
 
 
-class Sayings:
-    """Of one client: what the jobs that it has asked for wait for, until it has said it and was answered."""
+class PendingEvents:
+    """Events that the jobs of one client wait for, until the client has emitted them and got the reply."""
 
     def __init__(self, name: str, random: Random) -> None:
         self._name = name
         self._random = random
         self._number = 0
-        self._left: dict[str, Saying] = {}
+        self._left: dict[str, PendingEvent] = {}
 
     def schedule(self) -> dict[str, Any]:
-        """One that waits for events which nobody else waits for; sometimes for more than that."""
+        """The schedule of a new job: it waits for events of its own, sometimes for the machine or a delay too."""
         event, one, other = (self._new(value) for value in (None, "1", "2"))
         waits: list[dict[str, Any]] = [
             {"wait_for_event": event},
@@ -60,28 +60,28 @@ class Sayings:
     def _new(self, value: str | None) -> str:
         self._number += 1
         key = f"{self._name}:{self._number}"
-        self._left[key] = Saying(key, value)
+        self._left[key] = PendingEvent(key, value)
         return key
 
     def acknowledged(self, spec: dict[str, Any], job_id: str) -> None:
-        """It waits: whatever is said from now on, it hears."""
+        """The job is stored: an event emitted from now on must reach it."""
         schedule = spec.get("schedule", {})
         for key in (schedule.get("wait_for_event"), *schedule.get("conditions", {})):
             if key in self._left:
                 self._left[key].job_id = job_id
 
-    def to_say(self, everything: bool) -> list[Saying]:
-        """Some of what is waited for; or all, also what nobody may have asked for after all."""
+    def to_emit(self, everything: bool) -> list[PendingEvent]:
+        """Some of the events that acknowledged jobs wait for; with `everything` all, also of unacknowledged jobs."""
         return [one for one in self._left.values() if everything or (one.job_id and self._random.random() < 0.5)]
 
-    def said(self, saying: Saying, matched: list[str]) -> None:
-        heard = [] if saying.job_id is None else [saying.job_id]
-        assert saying.job_id is None or matched == heard or (saying.tried and matched == []), (saying, matched)
-        del self._left[saying.key]
+    def emitted(self, event: PendingEvent, matched: list[str]) -> None:
+        """The reply of an emit named the jobs it matched: the one that waits, or none if it came before."""
+        assert event.job_id is None or matched == [event.job_id] or (event.tried and matched == []), (event, matched)
+        del self._left[event.key]
 
 
 def check_latched(home: Path, latched: set[tuple[str, str]], ended: bool) -> None:
-    """`latched`: (job, key) of every event that was answered. With `ended` those jobs have run."""
+    """Fails when an acknowledged event, as (job, key), is not stored; with `ended`, when its job has not run."""
     with reading(home) as connection:
         met = set(connection.execute(MET).fetchall())
         ran = {row[0] for row in connection.execute(RAN)}
@@ -92,8 +92,8 @@ def check_latched(home: Path, latched: set[tuple[str, str]], ended: bool) -> Non
         assert not idle, f"all that they waited for has come, and they did not run: {sorted(idle)[:5]}"
 
 
-class Seconds:
-    """A schedule that fires every second and makes up for all that it has missed."""
+class EverySecond:
+    """A schedule that fires every second, and for each second it has missed."""
 
     def __init__(self, process: Process) -> None:
         process.call("template.put", name="second", spec={"job_type": "semantica.noop", "max_attempts": 3})
@@ -101,7 +101,7 @@ class Seconds:
         self.first: int = process.call("schedule.put", **asked, misfire="run_all")["next_trigger_at"]
 
     def check(self, home: Path) -> Occurrences:
-        """By the stream: every second once, in order, up to where it has come."""
+        """Fails unless the stream has each second once and in order, up to the newest."""
         with reading(home) as connection:
             told = connection.execute(TOLD).fetchall()
         seconds = Occurrences(1000, self.first)
@@ -112,7 +112,7 @@ class Seconds:
         return seconds
 
     def stop(self, process: Process) -> None:
-        """When all until now have fired."""
+        """Disables the schedule once it has fired for every second until now."""
         until, give_up = time.time() * 1000, time.monotonic() + 15
         while (self.check(process.home).following or 0) <= until:
             assert time.monotonic() < give_up, f"not all seconds have fired: {process.stderr()}"
