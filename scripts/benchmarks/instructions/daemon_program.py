@@ -4,6 +4,7 @@ so that no timer fires by the machine's time. Everything else is as the real one
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import anyio
@@ -38,7 +39,7 @@ class StandingClock:
 
 def main() -> None:
     where = paths.find(os.environ)
-    settings = config.load(where.config)
+    settings = config.load(Path(where.config))
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     anyio.run(served, Setting(where, settings, StandingClock(), Random(0)))
 
