@@ -1,5 +1,5 @@
-"""Which variables of somebody's environment a job gets, and which of them are secrets. Standard library only: the
-client sends by this list what its caller has, the daemon takes by it what it was started with."""
+"""Which environment variables a job gets, and which of them are secrets. Standard library only: the client applies it
+to the environment of its caller, the daemon to its own."""
 
 import os
 
@@ -12,14 +12,14 @@ NAMES = frozenset({
 PREFIXES = (
     "LC_", "CONDA_", "XDG_", "PYENV_", "NVM_", "FNM_", "NODENV_", "RBENV_", "ASDF_", "MISE_", "SDKMAN_", "JENV_",
 )  # fmt: skip
-# A service's own: they would make a job talk to whoever has started the daemon.
+# Set by a service manager: with them a job would talk to the manager of the daemon.
 SERVICE = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG_", "LISTEN_")
 SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 REDACTED = "***"
 
 
 def allowed(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
-    """What goes on to a job without being asked for."""
+    """The variables that a job gets without asking for them."""
     return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}
 
 
@@ -45,11 +45,11 @@ def is_text(value: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """By its name: such a value is handed to the process and never stored, shown or hashed."""
+    """Decided by the name. A secret value is passed to the process and never stored, shown or hashed."""
     upper = name.upper()
     return any(word in upper for word in SECRET)
 
 
 def is_ours(name: str) -> bool:
-    """What no job is given from outside: the daemon's own words to it, and a service's to the daemon."""
+    """Variables that only the daemon sets for a job, and those of its service manager."""
     return name.startswith(("SEMANTICA_", *SERVICE)) or name == "TRACEPARENT"

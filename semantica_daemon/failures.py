@@ -1,19 +1,19 @@
-"""What a handler may raise to say what kind of failure it was; any other exception counts as transient."""
+"""Exceptions by which a handler gives the class of its failure; any other exception is a transient failure."""
 
 
 class Transient(Exception):
-    """Worth another attempt."""
+    """The job may be retried."""
 
     failure_class = "transient"
 
 
 class Permanent(Exception):
-    """Trying again would not help."""
+    """The job is not retried."""
 
     failure_class = "permanent"
 
 
 class Infra(Exception):
-    """Something around the job failed, not the job: worth another attempt."""
+    """Something around the job failed, not the job itself: it may be retried."""
 
     failure_class = "infra"

@@ -1,25 +1,27 @@
-"""What a forked child must not hold: the lock, the socket, the connections. A handler may fork (multiprocessing does)
-and its child outlive the daemon; with the lock it would keep the next one out, with a socket keep clients waiting."""
+"""Closes descriptors of the daemon (lock, sockets) in forked children.
+
+A handler may fork, as multiprocessing does, and its child may outlive the daemon: with the lock it would keep the next
+daemon from starting, with a socket it would keep clients waiting."""
 
 import os
 from contextlib import suppress
 
-_ours: set[int] = set()
+_private: set[int] = set()
 
 
 def keep_from_children(descriptor: int) -> None:
-    _ours.add(descriptor)
+    _private.add(descriptor)
 
 
 def forget(descriptor: int) -> None:
-    _ours.discard(descriptor)
+    _private.discard(descriptor)
 
 
-def _close_ours() -> None:
-    for descriptor in _ours:
+def _close_private() -> None:
+    for descriptor in _private:
         with suppress(OSError):
             os.close(descriptor)
-    _ours.clear()
+    _private.clear()
 
 
-os.register_at_fork(after_in_child=_close_ours)
+os.register_at_fork(after_in_child=_close_private)

@@ -26,7 +26,7 @@ class InProcess:
         self._cancellable = False
 
     async def run(self) -> Outcome:
-        """The catch-all around user code: whatever it does, an Outcome comes back."""
+        """Returns an Outcome whatever the handler raises."""
         self._attempt.start_timeout()
         try:
             handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job_type)
@@ -41,7 +41,7 @@ class InProcess:
             self._cancellable = False
 
     def terminate(self) -> None:
-        """Only while the handler itself is awaited: a thread cannot be interrupted, our own steps must not be."""
+        """Cancels an async handler while it is awaited. A thread cannot be interrupted: it sees `ctx.cancelled`."""
         self._context._cancel()
         if self._cancellable:
             self._attempt.task.cancel()
@@ -64,7 +64,7 @@ class InProcess:
         return result
 
     def _failure(self, error: BaseException) -> Outcome:
-        """Even an exception that cannot be described ends its run."""
+        """Even an exception whose text cannot be read ends the run."""
         try:
             described = _described(error)
         except Exception:
@@ -75,7 +75,7 @@ class InProcess:
 
 
 def _in_thread(function: Callable[[Context, Any], Any], context: Context, payload: Any) -> tuple[Any, Any]:
-    """Errors travel as values: a future cannot carry every exception (StopIteration, SystemExit)."""
+    """Returns the exception: a future cannot carry every kind (StopIteration, SystemExit)."""
     try:
         return function(context, payload), None
     except BaseException as error:
@@ -91,7 +91,7 @@ def _described(error: BaseException) -> Error:
 
 
 def _class_of(error: BaseException) -> ErrorClass:
-    """What the exception says of itself; whatever that does, it is a failed attempt like any other."""
+    """The exception's own `failure_class` if it has a valid one."""
     try:
         given = error.failure_class  # type: ignore[attr-defined]
         return CLASSES[given]

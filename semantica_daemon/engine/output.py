@@ -1,4 +1,4 @@
-"""Reads the log of a run by byte offset, and waits for more of it. The supervisor writes it (`supervisor/log`)."""
+"""Reads the log of a run by byte offset, and waits for it to grow. `supervisor/log` writes it."""
 
 import asyncio
 import errno
@@ -19,8 +19,8 @@ from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, 
 from semantica_daemon.wire.job import LogChunk, LogsParams
 
 STREAMS = ("stdout", "stderr")
-LONGEST_CHARACTER = 4
-MOST_PIECES = 10_000
+LONGEST_UTF8 = 4
+MAX_PIECES = 10_000
 TAIL = 2048
 CUT_MARK = TRUNCATION_NOTICE.partition("{}")[0].strip().encode()
 
@@ -55,14 +55,14 @@ class Output:
 
 
 def _read(run: LoggedRun, asked: LogsParams) -> tuple[LogChunk, int]:
-    """In a thread: the chunk and the size it was cut from. A run that has written nothing has no file."""
+    """Runs in a thread. Returns the chunk and the size of the log; a run without output has no log file."""
     whole_job = asked.run is None and asked.run_id is None
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
     data, size, cut = b"", asked.offset, False
     streams: list[Piece] = []
     with suppress(OSError):
         if run.log_path is not None:
-            data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_CHARACTER))
+            data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_UTF8))
     text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
     chunk = LogChunk(
         text, encoding, asked.offset + used, ended and asked.offset + used >= size, _first(streams, used), cut,
@@ -84,7 +84,7 @@ def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], 
 
 
 def _open(path: str) -> int:
-    """The job may have put anything there; what is no file has nothing to read."""
+    """The job may have put anything there; only a regular file is read."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -93,14 +93,15 @@ def _open(path: str) -> int:
 
 
 def _pieces(path: str, offset: int, length: int) -> list[Piece]:
-    """Without a record everything came from stdout; more pieces than one answer should hold are left to the next."""
+    """The streams that `length` bytes from `offset` on came from; without a `.streams` file all came from stdout. At
+    most MAX_PIECES: the rest is for the next read."""
     try:
         handle = _open(path + STREAMS_SUFFIX)
     except OSError:
         return [(STREAMS[0], length)] if length else []
     try:
         first = _search(handle, offset)
-        read = os.pread(handle, MOST_PIECES * STREAM_RECORD.size, first * STREAM_RECORD.size)
+        read = os.pread(handle, MAX_PIECES * STREAM_RECORD.size, first * STREAM_RECORD.size)
         stream = 0 if first == 0 else _at(handle, first - 1)[1]
     finally:
         os.close(handle)
@@ -113,11 +114,11 @@ def _pieces(path: str, offset: int, length: int) -> list[Piece]:
         here, stream = max(here, min(start, end)), following
         if start >= end:
             break
-    return pieces[:MOST_PIECES]
+    return pieces[:MAX_PIECES]
 
 
 def _search(handle: int, offset: int) -> int:
-    """How many records begin at the offset or before it."""
+    """The number of records at or before the offset."""
     low, high = 0, os.fstat(handle).st_size // STREAM_RECORD.size
     while low < high:
         middle = (low + high) // 2
@@ -132,8 +133,8 @@ def _at(handle: int, number: int) -> tuple[int, int]:
 
 
 def _whole(data: bytes, last: bool) -> tuple[str, str, int]:
-    """Text up to the last whole character, and how many bytes that is; base64 when it is no UTF-8. `last`: nothing
-    will follow that could make a begun character whole."""
+    """Text up to the last complete character, its encoding, and its length in bytes; base64 if it is no UTF-8. `last`:
+    no bytes will follow that could complete a character."""
     try:
         return data.decode(), "utf-8", len(data)
     except UnicodeDecodeError as error:

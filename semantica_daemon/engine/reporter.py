@@ -1,6 +1,7 @@
-"""What a run says, on its way to the writer: one report under way at a time, a bounded number of lines behind it.
+"""Sends the log lines and the progress of one run to the writer: one report at a time, and a bounded number of lines
+waiting behind it.
 
-A handler that says more than can be stored loses lines, and a line says how many; progress is merged, newest wins.
+Lines beyond the bound are dropped, and one more line says how many. Progress that waits is merged; the newest wins.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes.report import Line, Report, report
 from semantica_daemon.wire.run import Progress
 
-MOST_LINES = 1000
-FEW = 20  # lines that may be written on the loop
+MAX_LINES = 1000
+INLINE_LINES = 20  # more are written in the writer's thread
 LONGEST_LINE = 65_536
 
 
@@ -29,42 +30,42 @@ class Reporter:
         self._lines: list[Line] = []
         self._dropped = 0
         self._progress: Progress | None = None
-        self._under_way = False
+        self._is_sending = False
 
     def line(self, line: Line) -> None:
         with self._lock:
-            if len(self._lines) < MOST_LINES:
+            if len(self._lines) < MAX_LINES:
                 self._lines.append(line)
             else:
                 self._dropped += 1
-        self._nudge()
+        self._send_soon()
 
     def progress(self, progress: Progress) -> None:
         with self._lock:
             self._progress = progress if self._progress is None else _merged(self._progress, progress)
-        self._nudge()
+        self._send_soon()
 
     def flush(self) -> None:
-        """On the loop: send what is left, before the end of the run is."""
+        """Sends what is left, before the end of the run is submitted. Called on the loop."""
         self._submit(*self._take())
 
-    def _nudge(self) -> None:
+    def _send_soon(self) -> None:
         with self._lock:
-            if self._under_way:
+            if self._is_sending:
                 return
-            self._under_way = True
+            self._is_sending = True
         self._loop.call_soon_threadsafe(self._send)
 
     def _send(self) -> None:
         if not self._submit(*self._take()):
             with self._lock:
-                self._under_way = False
+                self._is_sending = False
 
     def _submit(self, lines: tuple[Line, ...], progress: Progress | None) -> bool:
         if not lines and progress is None:
             return False
         command = Command(report, Report(self._run, lines, progress))
-        self._commands.submit(command, self._sent, must_commit=True, slow=len(lines) > FEW)
+        self._commands.submit(command, self._sent, must_commit=True, slow=len(lines) > INLINE_LINES)
         return True
 
     def _sent(self, result: Any) -> None:
@@ -80,7 +81,7 @@ class Reporter:
 
 
 def storable(text: str) -> str:
-    """Text that SQLite and JSON both take: no lone surrogates, and not endless."""
+    """Text that SQLite and JSON both accept: without lone surrogates, and of limited length."""
     return text[:LONGEST_LINE].encode("utf-8", "replace").decode()
 
 

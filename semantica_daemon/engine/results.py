@@ -1,4 +1,4 @@
-"""The files of a run: where they lie, and the result that it may have left in one of them."""
+"""The paths of a run's files, and the result document that the run may have written."""
 
 import os
 import stat
@@ -20,14 +20,14 @@ class Files(Struct, frozen=True):
 
 
 def files(workspaces: str, job_id: str, run_count: int) -> Files:
-    """Of the job's first run `job.log`, of the second `job.2.log`."""
+    """The first run of a job has `job.log`, the second `job.2.log`."""
     workspace = f"{workspaces}/{job_id}"
     number = "" if run_count == 1 else f".{run_count}"
     return Files(workspace, f"{workspace}/output", f"{workspace}/result{number}.json", f"{workspace}/job{number}.log")
 
 
 class Result(Struct, frozen=True):
-    """`text` is JSON in one line; `complaint` says why there is none though there is a file."""
+    """`text` is JSON in one line; `complaint` says why the file has no usable result."""
 
     text: str | None = None
     failure_class: ErrorClass | None = None
@@ -38,7 +38,7 @@ NOTHING = Result()
 
 
 def read(path: str) -> Result:
-    """In a thread. Whatever the job has put there: a pipe or a link is not followed."""
+    """Runs in a thread. The job may have put anything there: a FIFO does not block, a symbolic link is not followed."""
     try:
         text = _bytes(path)
         value = msgspec.json.decode(text) if text.strip() else None
@@ -67,6 +67,6 @@ def _bytes(path: str) -> bytes:
 
 
 def _class_of(value: Any) -> ErrorClass | None:
-    """A run that fails may say of which kind that is: {"failure_class": "permanent"}."""
+    """A failing run may give the class of its failure: {"failure_class": "permanent"}."""
     given = value.get("failure_class") if isinstance(value, dict) else None
     return CLASSES.get(given) if isinstance(given, str) else None

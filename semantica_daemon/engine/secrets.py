@@ -1,4 +1,4 @@
-"""Values of secret variables, in memory only, from the commit of their job to its end."""
+"""The values of secret variables: in memory only, from the commit that stores their job until the job ends."""
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.store.database import Committed

@@ -29,7 +29,6 @@ from semantica_daemon.supervisor.workspace import UnusedWorkspaces, make_workspa
 FINAL_WAIT_S = 10
 IDLE_MS = 5000  # without a run, before empty workspaces are removed
 REMOVE_AT_EXIT_S = 1
-MAX_UNUSED = 10_000  # workspaces to remove later; beyond that one is removed at each end of a run
 MAX_NAMED = 10
 SPARE_DESCRIPTORS = 64
 DESCRIPTORS_PER_RUN = 7  # two pipes, two files of the log, stdin
@@ -196,14 +195,9 @@ class Supervisor:
                 self._forget_pipe(pipe)
             run.close_pipes()
             if run.log.size == 0:
-                self._add_unused(run.request)
+                self._unused.add(run.request)
         run.log.close()
         self._channel.send_exited(run)
-
-    def _add_unused(self, request: SpawnRequest) -> None:
-        self._unused.add(request)
-        if len(self._unused) > MAX_UNUSED:
-            self._unused.remove_one([run.request.workspace for run in self._runs.values()])
 
     def _remove_empty_workspaces(self) -> None:
         """One at a time while nothing else is to be done: a removal may take milliseconds."""

@@ -1,16 +1,18 @@
 """Makes the folder of a job before its process starts, and removes it later if the job left nothing in it.
 
-A process may write to $SEMANTICA_OUTPUT from its first instruction on, so the folder cannot be made any later than
-that. Removing one is slow on some file systems (2 ms on ext4 with `discard`): the loop does it while no command runs.
+A process may write to $SEMANTICA_OUTPUT from its first instruction on, so the folder cannot be made any later. Two
+mkdirs take 50 µs on ext4. Removing them can take milliseconds there (with `discard`), so the loop does that while no
+command runs.
 """
 
 import os
 from collections import deque
-from collections.abc import Collection
 from contextlib import suppress
 
 from semantica_daemon.supervisor.messages import SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError
+
+MAX_UNUSED = 10_000
 
 
 def make_workspace(request: SpawnRequest) -> None:
@@ -24,10 +26,11 @@ def make_workspace(request: SpawnRequest) -> None:
 
 
 class UnusedWorkspaces:
-    """Folders of finished runs without output, to be removed if the job left nothing else there either."""
+    """Folders of finished runs without output, to be removed if the job left nothing else there either. Of more than
+    MAX_UNUSED the oldest are forgotten and stay: while commands run there is no time to remove them."""
 
     def __init__(self) -> None:
-        self._folders: deque[tuple[str, str]] = deque()
+        self._folders: deque[tuple[str, str]] = deque(maxlen=MAX_UNUSED)
 
     def __len__(self) -> int:
         return len(self._folders)
@@ -35,11 +38,9 @@ class UnusedWorkspaces:
     def add(self, request: SpawnRequest) -> None:
         self._folders.append((request.workspace, request.output))
 
-    def remove_one(self, in_use: Collection[str] = ()) -> None:
-        """The oldest, unless a run of the same job uses it again."""
-        workspace, output = self._folders.popleft()
-        if workspace not in in_use:
-            remove_if_empty(workspace, output)
+    def remove_one(self) -> None:
+        """Only while no command runs: a second run of a job uses the same folder."""
+        remove_if_empty(*self._folders.popleft())
 
 
 def remove_if_empty(workspace: str, output: str) -> None:

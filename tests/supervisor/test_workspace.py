@@ -7,7 +7,7 @@ import pytest
 
 from semantica_daemon.supervisor.messages import SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError
-from semantica_daemon.supervisor.workspace import UnusedWorkspaces, make_workspace
+from semantica_daemon.supervisor.workspace import MAX_UNUSED, UnusedWorkspaces, make_workspace
 
 
 @pytest.fixture
@@ -53,10 +53,11 @@ def test_what_a_run_has_left_stays_where_it_is(root: Path, name: str) -> None:
     assert ((root / "a" / name).read_text(), (root / "a" / "output").is_dir()) == ("kept", True)
 
 
-def test_one_that_a_run_uses_again_is_not_removed(root: Path) -> None:
-    unused = made(root)
-    unused.remove_one(in_use=[f"{root}/a"])
-    assert os.listdir(root / "a") == ["output"]
+def test_only_so_many_are_remembered(root: Path) -> None:
+    unused = UnusedWorkspaces()
+    for number in range(MAX_UNUSED + 5):
+        unused.add(request(root, str(number)))
+    assert len(unused) == MAX_UNUSED
 
 
 def test_the_oldest_goes_first_and_a_folder_that_is_gone_already_is_no_error(root: Path) -> None:

@@ -19,7 +19,7 @@ from benchmarks.instructions import valgrind
 READY_WITHIN_S = 180.0
 DONE_WITHIN_S = 300.0
 UNFINISHED = "SELECT count(*) FROM jobs WHERE queue = ? AND finished_at IS NULL"
-SUPERVISOR = "supervisor.supervisor"
+SUPERVISOR = "supervisor.main"
 
 
 class Counted(Struct):
