@@ -101,11 +101,13 @@ def test_every_command_works_and_prints_what_the_page_says(user: NewUser, page: 
         assert step.printed is None or printed == step.printed, step.command
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
-)
-def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
-    text = (ROOT / page).read_text()
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
-    missing = [target for target in targets if not ((ROOT / page).parent / target).exists()]
-    assert missing == []
+def test_the_python_of_the_readme_runs_a_job(user: NewUser) -> None:
+    user.write("repository/example.py", fenced("README.md", "python")[0])
+    assert user(f"{sys.executable} example.py") == "0\n"
+
+
+def test_every_link_leads_to_a_file() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    links = [(page, target) for page in pages for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
+    assert len(links) > 20
+    assert [(page.name, target) for page, target in links if not (page.parent / target).exists()] == []
