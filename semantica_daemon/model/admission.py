@@ -92,15 +92,17 @@ class Admission:
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
 
     def _payload(self, spec: JobSpec) -> str:
+        if not spec.payload:
+            return "{}"
         payload = msgspec.json.encode(spec.payload)
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise _refused(
                 f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken",
                 "put it into a file and name the file",
             )
-        if too_deep(payload):
+        if len(payload) > MOST and too_deep(payload):
             raise _refused(f"the payload is nested deeper than {MOST} levels", "put it into a file and name the file")
-        if LONG_NUMBER in payload.translate(DIGITS):
+        if len(payload) >= len(LONG_NUMBER) and LONG_NUMBER in payload.translate(DIGITS):
             _check_integers(spec.payload, "$.payload")
         return payload.decode()
 

@@ -1,6 +1,8 @@
-"""What a caller asks for (JobSpec) and what it is told (Ack, Forecast); the views of stored jobs are in `view`."""
+"""The rules for a JobSpec: which of its fields go together, how it is hashed, and how its environment is shown."""
 
 import hashlib
+import re
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -9,9 +11,10 @@ import msgspec
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NotSupported
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec, Schedule
+from semantica_daemon.wire.types import QUEUE_PATTERN
 
 MAX_PAYLOAD_BYTES = 10_000_000
-
+QUEUE = re.compile(QUEUE_PATTERN)
 
 LATER = ("workspace", "inputs", "parent_job_id", "parents", "concurrency_key")
 _later_fields = attrgetter(*LATER)
@@ -31,11 +34,11 @@ UNHASHED: dict[str, Any] = {
 
 
 def check(spec: JobSpec) -> None:
-    """What the fields say only together, and what this version does not do yet."""
+    """Refuses fields that contradict each other, and fields that this version does not support."""
+    if not _is_queue_name(spec.queue) or "\0" in spec.job_type:
+        raise _wrong_name(spec)
     if _later_fields(spec) != NOT_GIVEN:
-        for field, usual in zip(LATER, NOT_GIVEN, strict=True):
-            if getattr(spec, field) not in (usual, None, False):
-                raise _later(f"$.{field}")
+        _check_supported(spec)
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
@@ -46,6 +49,23 @@ def check(spec: JobSpec) -> None:
         raise _wrong(
             "$.stop_when_lost", "the job needs neither an idle machine nor mains power", "let it wait for one of them"
         )
+
+
+def _check_supported(spec: JobSpec) -> None:
+    for field, usual in zip(LATER, NOT_GIVEN, strict=True):
+        if getattr(spec, field) not in (usual, None, False):
+            raise _later(f"$.{field}")
+
+
+def _wrong_name(spec: JobSpec) -> InvalidParams:
+    if "\0" in spec.job_type:
+        return _wrong("$.job_type", "a NUL character", "leave it out")
+    return _wrong("$.queue", "not the name of a queue", "use letters, digits, _ . and -")
+
+
+@lru_cache(1024)
+def _is_queue_name(name: str) -> bool:
+    return QUEUE.match(name) is not None
 
 
 def _check_schedule(schedule: Schedule) -> None:

@@ -13,7 +13,7 @@ from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.binding import Call, Method, MethodTable, Write
-from semantica_daemon.rpc.protocol import NO_ID, Request
+from semantica_daemon.rpc.protocol import NO_ID, AnyRequest
 from semantica_daemon.rpc.session import Session
 from semantica_daemon.rpc.transport import Transport
 from semantica_daemon.store.database import LARGE, Command
@@ -55,7 +55,8 @@ class Calls:
         self._turns = asyncio.Semaphore(MAX_TURNS)
         self._having_turns: set[asyncio.Task[Any] | None] = set()
 
-    def start(self, request: Request, batch: Batch | None = None) -> None:
+    def start(self, request: AnyRequest, is_large: bool, batch: Batch | None = None) -> None:
+        """`is_large`: a write of it is not for the loop."""
         self.in_flight += 1
         if self.in_flight >= MAX_IN_FLIGHT:
             self.full = True
@@ -65,7 +66,7 @@ class Calls:
                 raise self._table.missing(request.method)
             params = protocol.arguments(request, method.decode, method.fields)
             if type(method.binding) is Write:
-                self._write(method.binding, request, params, batch)
+                self._write(method.binding, request, params, is_large, batch)
             else:
                 self._begin(method, request, params, batch)
         except Exception as error:
@@ -81,12 +82,13 @@ class Calls:
             return
         batch = Batch(len(parts), [])
         for part in parts:
+            text = bytes(part)
             try:
-                request = protocol.parse(bytes(part))
+                request = protocol.parse(text)
             except Refusal as refusal:
-                self._answer(protocol.error_reply(protocol.id_of(part), refusal), batch)
+                self._answer(protocol.error_reply(protocol.id_of(text), refusal), batch)
             else:
-                self.start(request, batch)
+                self.start(request, len(text) > LARGE, batch)
 
     def cancel(self, request_id: Any) -> None:
         """Ends a call that is a task; a write that is queued finishes and answers."""
@@ -105,15 +107,14 @@ class Calls:
         self._having_turns.add(asyncio.current_task())
         await self._transport.drained()
 
-    def _write(self, binding: Write, request: Request, params: Any, batch: Batch | None) -> None:
+    def _write(self, binding: Write, request: AnyRequest, params: Any, is_large: bool, batch: Batch | None) -> None:
         if self._lifecycle.status == "stopping":
             raise _stopping()
         verb, prepare = binding
         command = Command(verb, params if prepare is None else prepare(params), getattr(params, "durable", False))
-        is_large = len(memoryview(request.params)) > LARGE
         self._commands.submit(command, partial(self._finish, request, batch), slow=is_large)
 
-    def _begin(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+    def _begin(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
         if isinstance(method.binding, Call) and method.binding.writes and self._lifecycle.status == "stopping":
             raise _stopping()
         key = protocol.id_key(request.id)
@@ -123,7 +124,7 @@ class Calls:
         self._by_id[key] = task
         task.add_done_callback(self._forget)
 
-    async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
+    async def _run(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
         """The catch-all around a request."""
         try:
             if not method.waits:
@@ -153,7 +154,7 @@ class Calls:
             self._having_turns.discard(task)
             self._turns.release()
 
-    def _finish(self, request: Request, batch: Batch | None, result: Any) -> None:
+    def _finish(self, request: AnyRequest, batch: Batch | None, result: Any) -> None:
         self.in_flight -= 1
         self._answer(b"" if request.id is NO_ID else _answer_to(request, result), batch)
         if self.in_flight == 0:
@@ -184,7 +185,7 @@ def _stopping() -> Stopping:
     return Stopping("the daemon is stopping", "call again when it is back")
 
 
-def _answer_to(request: Request, result: Any) -> bytes:
+def _answer_to(request: AnyRequest, result: Any) -> bytes:
     """An answer, whatever the result is: the writer calls this too, and must not fail because of one of its callers."""
     try:
         if not isinstance(result, Exception):
@@ -196,7 +197,7 @@ def _answer_to(request: Request, result: Any) -> bytes:
     return protocol.error_reply(request.id, _internal(request, result))
 
 
-def _internal(request: Request, error: Exception) -> Refusal:
+def _internal(request: AnyRequest, error: Exception) -> Refusal:
     """The caller gets an id to ask about, never a traceback."""
     error_id = uuid.uuid4().hex[:12]
     log.error("request_failed", method=request.method, error_id=error_id, exc_info=error)

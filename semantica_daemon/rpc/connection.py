@@ -10,6 +10,7 @@ from semantica_daemon.rpc.client_requests import TIMEOUT_S, ClientRequests
 from semantica_daemon.rpc.session import Session
 from semantica_daemon.rpc.subscriptions import Subscriptions
 from semantica_daemon.rpc.transport import Receiver, Transport
+from semantica_daemon.store.database import LARGE
 
 OpenConnections = set["Connection"]
 
@@ -44,7 +45,7 @@ class Connection(Session, Receiver):
             if not self._requests.resolve(message):
                 self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
             return
-        self._calls.start(request)
+        self._calls.start(request, len(message) > LARGE)
 
     def pause(self) -> None:
         if self._commands.full and not self._waits_for_commands:

@@ -3,29 +3,53 @@
 import difflib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, located
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_NAME = 100
 NO_ID = Raw(b"")
-ZERO = ord("0")
 NULL = Raw(b"null")
 EMPTY = re.compile(rb"null|\[\s*(null)?\s*\]")  # vscode-jsonrpc writes an undefined argument as [null]
 UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
 
 class Request(Struct, frozen=True, gc=False):
-    """`id` is NO_ID in a notification."""
+    """The id is kept as it was written, so that it goes back with its type; NO_ID in a notification."""
 
     method: str
     jsonrpc: str = ""
     id: Raw = NO_ID
     params: Raw = NO_ID
+
+
+class NumberedRequest(Struct, frozen=True, gc=False):
+    """A request as most clients send it: the decoder alone finds out that it is valid."""
+
+    method: str
+    jsonrpc: Literal["2.0"]
+    id: Annotated[int, Meta(ge=0)]
+    params: Raw = NO_ID
+
+
+AnyRequest = Request | NumberedRequest
+Id = Raw | int
+
+
+class Reply(Struct, frozen=True, gc=False):
+    jsonrpc: str
+    id: Id
+    result: Any
+
+
+class ErrorReply(Struct, frozen=True, gc=False):
+    jsonrpc: str
+    id: Id
+    error: "ErrorObject"
 
 
 class ErrorObject(Struct, frozen=True):
@@ -42,16 +66,23 @@ class Response(Struct, frozen=True):
     error: ErrorObject | None = None
 
 
+_numbered = msgspec.json.Decoder(NumberedRequest).decode
 _request = msgspec.json.Decoder(Request)
 _response = msgspec.json.Decoder(Response)
 _many = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
 _id = msgspec.json.Decoder(str | int | float | None)
-encode = msgspec.json.encode
+encode = msgspec.json.Encoder().encode
 
 
-def parse(message: bytes) -> Request:
-    """One request. The id is kept as it was written, so that it goes back with its type."""
+def parse(message: bytes) -> AnyRequest:
+    try:
+        return _numbered(message)
+    except UNDECODABLE:
+        return _parse_any(message)
+
+
+def _parse_any(message: bytes) -> Request:
     try:
         request = _request.decode(message)
     except msgspec.ValidationError as error:
@@ -80,7 +111,7 @@ def parse_response(message: bytes) -> Response | None:
         return None
 
 
-def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
+def arguments(request: AnyRequest, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
     """The params as the Struct of the method, or a refusal that carries the path."""
     try:
         return decode(b"{}" if request.params is NO_ID else request.params)
@@ -95,17 +126,17 @@ def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str,
     raise _invalid(message, fields)
 
 
-def reply(request_id: Raw, result: Any) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, encode(result))
+def reply(request_id: Id, result: Any) -> bytes:
+    return encode(Reply("2.0", request_id, result))
 
 
-def error_reply(request_id: Raw, refusal: Refusal) -> bytes:
+def error_reply(request_id: Id, refusal: Refusal) -> bytes:
     details = {key: value for key, value in refusal.details.items() if not key.startswith("_")}
     data = {"code": refusal.code, "retryable": refusal.retryable, "hint": refusal.hint, **details}
     if "path" in details:
         data["problem"] = refusal.problem
-    error = encode(ErrorObject(refusal.number, refusal.message, data))
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (bytes(request_id) or b"null", error)
+    error = ErrorObject(refusal.number, refusal.message, data)
+    return encode(ErrorReply("2.0", NULL if request_id is NO_ID else request_id, error))
 
 
 def notification(method: str, params: Any) -> bytes:
@@ -117,8 +148,10 @@ def request(request_id: str, method: str, params: Any) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 
-def id_key(request_id: Raw) -> bytes:
+def id_key(request_id: Id) -> bytes:
     """The id in its normal form, so that $/cancelRequest finds it; empty for a notification."""
+    if isinstance(request_id, int):
+        return encode(request_id)
     return b"" if request_id is NO_ID else encode(_any.decode(request_id))
 
 
@@ -135,11 +168,8 @@ def id_of(message: bytes | Raw) -> Raw:
 
 def _check_id(request_id: Raw) -> None:
     """The id is echoed as it came, so it must be valid before anything is done."""
-    text = bytes(request_id)
-    if text.isdigit() and len(text) < 18 and text[0] != ZERO:
-        return  # a number that counts up, as from most clients
     try:
-        _id.decode(text)
+        _id.decode(request_id)
     except msgspec.ValidationError:
         raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
     except UNDECODABLE as error:

@@ -22,6 +22,7 @@ from semantica_daemon.wire.types import (
     Params,
     Priority,
     Queue,
+    SpecQueue,
     State,
     Subject,
     Value,
@@ -65,7 +66,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
         dict[str, Any],
         about('what the job works on; of a SUBPROCESS job {"argv": [...], "cwd": ..., "stdin"?, "umask"?}'),
     ] = {}
-    queue: Annotated[Queue, about("queue in which it waits for a slot")] = "default"
+    queue: Annotated[SpecQueue, about("queue in which it waits for a slot")] = "default"
     subject_key: Annotated[Subject | None, about("what the job is about; with job_type it names the lane")] = None
     generation: Annotated[Generation | None, about("version of the subject; without it the daemon counts up")] = None
     supersede: Annotated[

@@ -16,8 +16,11 @@ Generation = Annotated[int, Meta(ge=0, le=2**62)]
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Priority = Annotated[int, Meta(ge=-100, le=100)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
-Queue = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.-]+\Z")]
-JobType = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"\A[^\x00]*\Z")]
+QUEUE_PATTERN = r"\A[A-Za-z0-9_.-]+\Z"
+Queue = Annotated[str, Meta(min_length=1, max_length=64, pattern=QUEUE_PATTERN)]
+# The two fields of every enqueue: `model/job` checks their patterns, in a tenth of the time that the decoder takes.
+JobType = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": r"\A[^\x00]*\Z"})]
+SpecQueue = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema={"pattern": QUEUE_PATTERN})]
 Subject = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\A[^\x00]*\Z")]
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\A[^\x00]*\Z")]
 Value = Annotated[str, Meta(max_length=1024, pattern=r"\A[^\x00]*\Z")]
