@@ -1,4 +1,4 @@
-"""The daemon as a process of its own, in the foreground: signals, limits, and how it leaves. `daemon` is what runs."""
+"""The daemon as a foreground process: signals, resource limits and its exit. `daemon` constructs and runs it."""
 
 import asyncio
 import gc
@@ -20,22 +20,22 @@ from semantica_daemon.errors import StartRefused
 
 log = structlog.get_logger()
 
-# Objects between two looks for cycles: at the usual 700 a busy daemon would look several times for each batch.
+# Allocations between two garbage collections: at the default of 700 a busy daemon would run several for each batch.
 GARBAGE_AFTER = 20_000
 
 
 async def serve(setting: Setting) -> None:
-    """In the foreground until a signal or admin.shutdown. A second signal does not wait for the runs.
+    """Runs until a signal or admin.shutdown. A second signal ends the grace period of the runs.
 
-    Leaves by os._exit, with the lock still held: a handler's thread or task that will not end would keep the loop, and
-    so the process, for ever, and must not go on beside the next daemon.
+    Exits by os._exit, with the lock still held: a handler's thread or task that does not end would otherwise keep the
+    process alive for ever, and must not go on beside the next daemon.
     """
     async with running(setting) as daemon:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.lifecycle.request_stop, signal.Signals(number).name)
-        gc.freeze()  # what is loaded by now stays; only what requests leave behind is worth looking through
+        gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
         gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.starter.tell("ready")
@@ -46,12 +46,12 @@ async def serve(setting: Setting) -> None:
 
 
 def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio has to say, a line each: no descriptor left to accept with, a task of a handler that failed."""
+    """Logs what asyncio reports in one line each, such as no descriptor left to accept with."""
     log.error("loop_error", reason=context.get("message"), error=repr(context.get("exception")))
 
 
 def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
-    """With `check` it stops where the first thing would be touched."""
+    """Reads the configuration and runs the daemon; with `check` it only reads, and changes nothing."""
     where = paths.find(os.environ)
     if config_path is not None:
         where.config = str(config_path.absolute())
@@ -76,7 +76,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
 
 
 async def served(setting: Setting) -> None:
-    """What stops the daemon is told, and it leaves: the next start recovers."""
+    """Logs an error that stops the daemon, and exits; the next start recovers."""
     try:
         await serve(setting)
     except Exception as failed:
@@ -90,7 +90,7 @@ async def served(setting: Setting) -> None:
 
 
 def raise_file_limit() -> int:
-    """A thousand connections need more than the usual soft limit, which is answered: jobs are given that one."""
+    """A thousand connections need more than the usual soft limit. Returns that limit, which jobs are given."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 65_536
     if soft < min(wanted, 65_536):

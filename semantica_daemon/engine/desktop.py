@@ -1,5 +1,5 @@
-"""The sources of `engine/probes` that are asked over D-Bus, by dbus-fast (the extra `desktop`): GNOME's Mutter, the
-screen saver and logind. Nobody is started by being asked; who hangs is left alone for a while."""
+"""The sources of `engine/probes` on D-Bus, by dbus-fast (the extra `desktop`): GNOME's Mutter, the screen saver and
+logind. A query starts no service, and a service that hangs is not asked again for a while."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ from dbus_fast import Message, MessageFlag, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.probes import WITHIN_S, CannotTell, Telling
+from semantica_daemon.engine.probes import WITHIN_S, CannotTell, Idleness
 
-REST_S = 60
+SILENCE_S = 60
 LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
 MUTTER = "org.gnome.Mutter.IdleMonitor"
 SAVER = "org.freedesktop.ScreenSaver"
@@ -29,7 +29,7 @@ UNKNOWN = {ERROR + "UnknownObject", ERROR + "UnknownInterface", ERROR + "Unknown
 
 
 class Refused(CannotTell):
-    """An error instead of an answer."""
+    """The service has answered with an error."""
 
     def __init__(self, message: str, error: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refused(CannotTell):
 
 
 class Bus:
-    """A connection that is made when it is needed, and made again when it was lost."""
+    """A connection to a bus that is opened when it is needed, and again after it was lost."""
 
     def __init__(self, name: str, address: Callable[[], str]) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Bus:
         return self._bus is not None and self._bus.connected
 
     async def call(self, name: str, path: str, interface: str, member: str, *body: str) -> list[Any]:
-        """`body`: strings are all that is ever handed over."""
+        """`body`: the arguments, which are all strings."""
         message = Message(
             destination=name,
             path=path,
@@ -63,7 +63,7 @@ class Bus:
         try:
             reply = await bus.call(message)
             is_error = reply.message_type is MessageType.ERROR
-        except Exception as error:  # dbus-fast hands on whatever has ended the connection
+        except Exception as error:  # dbus-fast raises whatever has ended the connection
             raise CannotTell(f"the {self.name} has gone away: {error or type(error).__name__}") from error
         if is_error:
             raise self._refused(name, reply)
@@ -74,11 +74,11 @@ class Bus:
         if bus is not None:
             bus.disconnect()
             lost = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
-            # Only then is its descriptor closed; and asyncio complains of an error that nobody has taken.
+            # Its descriptor is closed only then; gather takes the error, which asyncio would log otherwise.
             await asyncio.gather(asyncio.wait_for(lost, WITHIN_S), return_exceptions=True)
 
     async def _connected(self) -> MessageBus:
-        for _ in range(2):  # the loop is to hear first of a bus that has gone: a write to it would leave errors behind
+        for _ in range(2):  # the loop must first notice a bus that is gone: a write to it would leave errors behind
             await asyncio.sleep(0)
         if self._bus is not None and self._bus.connected:
             return self._bus
@@ -86,7 +86,7 @@ class Bus:
         address = self._address()
         try:
             bus = await MessageBus(address).connect()
-        except Exception as error:  # of the address, the socket, the handshake, or what was no bus at all
+        except Exception as error:  # in the address, the socket or the handshake, or it is no bus at all
             raise CannotTell(
                 f"the {self.name} cannot be reached at {address}: {error or type(error).__name__}"
             ) from error
@@ -111,36 +111,36 @@ class Desktop:
             "screensaver": (self._session, self._screensaver),
             "logind": (self._system, self._logind),
         }
-        self._rests: dict[str, float] = {}
+        self._silent_until: dict[str, float] = {}
 
-    async def ask(self, source: str) -> Telling:
+    async def ask(self, source: str) -> Idleness:
         bus, question = self._questions[source]
         for silent in (source, bus.name):
-            self._check_rest(silent)
+            self._check_silence(silent)
         try:
             async with asyncio.timeout(WITHIN_S):
                 return await question()
         except TimeoutError:
             silent = source if bus.is_there else bus.name
-            self._rests[silent] = self._clock.monotonic() + REST_S
-            await bus.close()  # or what was asked would be waited for as long as the bus is there
+            self._silent_until[silent] = self._clock.monotonic() + SILENCE_S
+            await bus.close()  # or the query would wait for as long as the bus is there
             raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s") from None
 
     async def close(self) -> None:
         await self._session.close()
         await self._system.close()
 
-    def _check_rest(self, silent: str) -> None:
+    def _check_silence(self, silent: str) -> None:
         now = self._clock.monotonic()
-        left_s = self._rests.get(silent, now) - now
+        left_s = self._silent_until.get(silent, now) - now
         if left_s > 0:
             raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s: it is asked again in {left_s:.0f} s")
 
-    async def _mutter(self) -> Telling:
+    async def _mutter(self) -> Idleness:
         body = await self._session.call(MUTTER, "/org/gnome/Mutter/IdleMonitor/Core", MUTTER, "GetIdletime")
         return _no_input(_number(MUTTER, body))
 
-    async def _screensaver(self) -> Telling:
+    async def _screensaver(self) -> Idleness:
         """KDE's counts milliseconds, though its interface calls them seconds, and refuses on Wayland. Of the others
         some count seconds and some always say 0: only what is long in either unit is believed."""
         for name, path in SAVERS:
@@ -156,11 +156,11 @@ class Desktop:
             return _no_input(told)
         raise CannotTell(f"there is no {SAVER} on the {self._session.name} that knows")
 
-    async def _logind(self) -> Telling:
-        """It is told by desktops, not all of which do, and looks at terminals itself."""
+    async def _logind(self) -> Idleness:
+        """logind gets hints from some desktops, and reads the terminals itself."""
         is_idle, since_us = await self._hint("IdleHint", bool), await self._hint("IdleSinceHint", int)
         if since_us <= 0:
-            never = "no desktop has ever told it, or something keeps the machine awake"
+            never = "no desktop has ever set its hint, or something keeps the machine awake"
             raise CannotTell(f"{LOGIND} does not know: {'nobody is logged in' if is_idle else never}")
         idle_for_ms = max(0, self._clock.now() - since_us // 1000) if is_idle else 0
         return _no_input(_number(LOGIND, [idle_for_ms]))
@@ -175,7 +175,7 @@ class Desktop:
 
 
 def session_address(environment: Mapping[str, str]) -> str:
-    """Or where systemd puts it: a daemon that was started by a client has not been given the variable."""
+    """From the environment, or where systemd puts the bus: a daemon started by a client may lack the variable."""
     runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     usual = Path(runtime, "bus")
     if not environment.get("DBUS_SESSION_BUS_ADDRESS") and not usual.exists():
@@ -198,5 +198,5 @@ def _nonsense(name: str, body: list[Any]) -> CannotTell:
     return CannotTell(f"{name} answered nonsense: {str(body)[:100]}")
 
 
-def _no_input(idle_for_ms: int) -> Telling:
+def _no_input(idle_for_ms: int) -> Idleness:
     return idle_for_ms, f"no input for {idle_for_ms // 1000} s"

@@ -29,8 +29,8 @@ class Explainer:
         idle = await self._machine.idle() if job.wait_for_idle else None
         power = await self._machine.power() if job.require_charging else None
         if idle is not None:
-            await self._machine.let_go()
-        busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # and nobody knows until when
+            await self._machine.close_unused()
+        busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # and nothing tells until when
         return Seen(
             idle=idle.idle if idle else None,
             idle_for_ms=idle.idle_for_ms if idle and not busy else None,

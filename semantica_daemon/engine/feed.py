@@ -1,6 +1,6 @@
-"""The stream as its readers see it: a cursor into the table, with the newest events kept at hand.
+"""The stream of events for its readers: pages after a cursor, and wake-ups after each commit.
 
-Live and replay are one path: `page` answers from what is at hand, or from the table when the cursor is further back.
+Live and replay are one path: `page` reads the newest events from memory, and older ones from the table.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from semantica_daemon.wire.event import Event, Gap
 
 Key = tuple[str, str | None]
 
-AT_HAND = 2000
-LARGEST_AT_HAND = 4_000_000  # of messages and payloads
+CACHED_EVENTS = 2000
+CACHED_BYTES = 4_000_000  # of messages and payloads
 PAGE = 500
-LARGEST_PAGE = 1_000_000  # of messages and payloads, but at least one event
+PAGE_BYTES = 1_000_000  # of messages and payloads, but at least one event
 
 
 class Page(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Feed:
         self._watchers: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
 
     def committed(self, committed: Committed) -> None:
-        """Costs the same for any number of subscribers of other jobs, tags and queues."""
+        """Caches the events and wakes the readers of their keys. Subscribers of other keys cost nothing."""
         if not committed.events:
             return
         self.newest = committed.events[-1].event.sequence
@@ -57,7 +57,7 @@ class Feed:
 
     @contextmanager
     def watching(self, key: Key) -> Iterator[asyncio.Event]:
-        """An event that is set when something is committed under that key (`key_of` a filter, or `end_of` a job)."""
+        """An asyncio.Event that is set when an event with that key is committed (`key_of` a filter, `end_of` a job)."""
         wake = asyncio.Event()
         self._watchers[key].add(wake)
         try:
@@ -68,17 +68,17 @@ class Feed:
                 del self._watchers[key]
 
     async def page(self, cursor: int, wanted: Filter, limit: int = PAGE) -> Page:
-        """What follows the cursor; an empty page with a moved cursor means that nothing there was wanted."""
+        """The events after the cursor. An empty page with a moved cursor: no event there matches the filter."""
         if cursor >= self.newest:
             return Page([], cursor)
         oldest = self._recent[0].event.sequence if self._recent else self.newest + 1
         if cursor >= oldest - 1:
-            found = _not_too_large(self._recent[cursor + 1 - oldest : cursor + 1 - oldest + limit])
+            found = _within_page_size(self._recent[cursor + 1 - oldest : cursor + 1 - oldest + limit])
             return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence)
         return await self._stored(cursor, wanted, limit)
 
     async def start(self, since: int | None, epoch: str | None) -> tuple[int, Gap | None]:
-        """Where a reader begins, and what it has missed for good."""
+        """The cursor that a reader begins with, and the gap if events it asks for are gone."""
         if since is None and epoch is None:
             return self.newest, None
         oldest, newest = await self._readers.ask(reads.stream_ends)
@@ -94,10 +94,10 @@ class Feed:
         return since, None
 
     async def _stored(self, cursor: int, wanted: Filter, limit: int) -> Page:
-        """From the table. The stream as a whole has no gaps of its own: a number that is missing was pruned."""
+        """A page from the table. Sequence numbers have no gaps, so a number that is missing was pruned."""
         newest = self.newest
         rows = await self._readers.ask(reads.events, cursor, wanted, limit)
-        found = _not_too_large(rows)
+        found = _within_page_size(rows)
         last = found[-1].event.sequence if found else 0
         if wanted.job_id is not None:
             whole = len(rows) < limit and len(found) == len(rows)
@@ -105,20 +105,20 @@ class Feed:
         first = found[0].event.sequence if found else newest + 1
         if first > cursor + 1:
             return Page([], first - 1, Gap(cursor, first - 1, self.epoch))
-        found = _unbroken(found, cursor)
+        found = _without_gap(found, cursor)
         return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence if found else newest)
 
     def _keep(self, events: list[Recorded]) -> None:
         self._recent += events
         self._recent_size += sum(one.size for one in events)
-        while len(self._recent) > 2 * AT_HAND or (self._recent_size > LARGEST_AT_HAND and len(self._recent) > 1):
+        while len(self._recent) > 2 * CACHED_EVENTS or (self._recent_size > CACHED_BYTES and len(self._recent) > 1):
             gone = self._recent[: max(1, len(self._recent) // 2)]
             del self._recent[: len(gone)]
             self._recent_size -= sum(one.size for one in gone)
 
 
 def key_of(wanted: Filter) -> Key:
-    """The narrowest one under which all that is wanted is told."""
+    """The most specific wake key that covers this filter."""
     if wanted.job_id is not None:
         return "job", wanted.job_id
     if wanted.user_tag is not None:
@@ -131,24 +131,24 @@ def end_of(job_id: str) -> Key:
 
 
 def _keys(recorded: Recorded) -> tuple[Key, ...]:
-    """Under which it is told."""
+    """The keys whose readers this event wakes."""
     event = recorded.event
     keys = ("job", event.job_id), ("user_tag", recorded.user_tag), ("queue", recorded.queue), ("everything", None)
     return (*keys, ("end", event.job_id)) if event.event_type in ENDS else keys
 
 
-def _not_too_large(events: list[Recorded]) -> list[Recorded]:
-    """A page is also bounded by its size, so that a slow reader never holds much."""
+def _within_page_size(events: list[Recorded]) -> list[Recorded]:
+    """The first events, up to the size of a page, so that a slow reader never holds much memory."""
     size = 0
     for number, recorded in enumerate(events):
         size += recorded.size
-        if size > LARGEST_PAGE and number:
+        if size > PAGE_BYTES and number:
             return events[:number]
     return events
 
 
-def _unbroken(events: list[Recorded], cursor: int) -> list[Recorded]:
-    """As far as they follow the cursor and each other."""
+def _without_gap(events: list[Recorded], cursor: int) -> list[Recorded]:
+    """The first events, as far as their numbers follow the cursor without a gap."""
     for number, recorded in enumerate(events):
         if recorded.event.sequence != cursor + 1 + number:
             return events[:number]

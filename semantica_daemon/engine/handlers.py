@@ -1,4 +1,4 @@
-"""IN_PROCESS handlers: where they come from, what they are given (ctx), and the three that are built in."""
+"""IN_PROCESS handlers: loads them, defines the `ctx` that they are given, and has the three that are built in."""
 
 import asyncio
 import importlib
@@ -24,7 +24,7 @@ GROUP = "semantica.handlers"
 
 
 class Context:
-    """What a handler knows of its run, and what it can say. Every method may be called from any thread."""
+    """The `ctx` of a handler: its run, and how to report on it. Every method may be called from any thread."""
 
     def __init__(self, job_id: str, attempt: int, reporter: Reporter) -> None:
         self.job_id = job_id
@@ -35,7 +35,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once the run was asked to stop: return soon."""
+        """True once the run was asked to stop: the handler should return soon."""
         return self._cancelled
 
     def progress(
@@ -46,7 +46,7 @@ class Context:
         items_total: int | None = None,
         message: str | None = None,
     ) -> None:
-        """The newest counts: what comes faster than it can be stored is merged."""
+        """Reports progress. Reports that come faster than they can be stored are merged, newest wins."""
         said = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
         said |= {"items_total": items_total, "message": _text(message)}
         self._reporter.progress(msgspec.convert(said, Progress))
@@ -58,7 +58,7 @@ class Context:
         encoded = msgspec.json.encode(said)
         msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
         if len(encoded) > LONGEST_LINE or too_deep(encoded):
-            raise ValueError(f"what is logged is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
+            raise ValueError(f"the payload is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
         self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
 
     def _cancel(self) -> None:
@@ -66,7 +66,7 @@ class Context:
 
 
 def _text(value: Any) -> Any:
-    """File names may hold what no UTF-8 can; that is replaced, not refused."""
+    """Characters that UTF-8 cannot hold, as in some file names, are replaced and not refused."""
     return storable(value) if isinstance(value, str) else value
 
 
@@ -99,7 +99,7 @@ class Handlers:
 
 
 def load(configured: dict[str, str], search_path: list[str]) -> Handlers:
-    """Built in, then installed packages' entry points, then the config; the later one wins."""
+    """The built-in handlers, then entry points of installed packages, then the config; a later one wins."""
     sys.path[:0] = [folder for folder in search_path if folder not in sys.path]
     found = {name: _handler(name, function) for name, function in BUILT_IN.items()}
     for entry in entry_points(group=GROUP):

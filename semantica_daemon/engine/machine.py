@@ -1,7 +1,7 @@
-"""Whether the machine is idle and on mains: found out while some job waits for it, and only then.
+"""Watches whether the machine is idle and on mains, but only while some job needs that.
 
-`probes` has the sources; here it is decided when to ask them, what editors say is laid beside it, and what changes is
-made known: what is lost to the jobs that need it, what is gained to the scheduler.
+`probes` has the sources. This part decides when to ask them, adds the activity that editors report, publishes the
+facts, ends runs that have lost what they need, and wakes the scheduler when jobs may start.
 """
 
 from typing import Literal, NamedTuple
@@ -19,8 +19,8 @@ from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.wire.machine import ActivityAck, Kind, MachineView, SourceView
 
-LOOK_EVERY_MS = 5000  # while it is idle or on mains, and somebody would have to stop when it no longer is
-LOOK_AGAIN_MS = 30_000  # when nobody can tell
+LOOK_EVERY_MS = 5000  # while the machine is idle or on mains: a run may have to stop when that ends
+LOOK_AGAIN_MS = 30_000  # when no source can tell
 SOONEST_MS = 1000
 MOST_EDITORS = 100
 OVERRIDE = "config"
@@ -28,7 +28,7 @@ EDITORS = "editors"
 
 
 class Rules(Struct, frozen=True):
-    """`[machine]`"""
+    """The section `[machine]` of the configuration."""
 
     idle: Literal["auto", "always", "never"]
     power: Literal["auto", "mains", "battery"]
@@ -36,7 +36,7 @@ class Rules(Struct, frozen=True):
 
 
 class Idle(Struct, frozen=True):
-    """None where nobody can tell."""
+    """Whether the machine is idle, and by which source. None: no source can tell."""
 
     idle: bool | None
     idle_for_ms: int | None
@@ -67,57 +67,57 @@ class Machine:
         self._wake = signals.wake
         self._scheduler = signals.scheduler
         self._editors: dict[str, int] = {}
-        self._looked = False  # what a daemon before us had queued may need what is not so any more
+        self._looked = False  # jobs queued by an earlier daemon may need what no longer holds
         self._always = Facts(rules.idle == "always", rules.power == "mains")
-        self._asks: set[Kind] = set()
+        self._kinds: set[Kind] = set()
         if rules.idle == "auto":
-            self._asks.add("idle")
+            self._kinds.add("idle")
         if rules.power == "auto":
-            self._asks.add("power")
+            self._kinds.add("power")
         self._current.facts = self._always
 
     @property
     def is_idle(self) -> bool | None:
-        """None while nobody waits for it: it is not looked after then."""
+        """None while no job waits for it, since it is not watched then."""
         return self._current.facts.idle if self.rules.idle != "auto" or "idle" in self.watching else None
 
     def needed(self, needs: Needs) -> None:
-        """Told with every pass of the scheduler; who is watched for already need not wake it."""
-        now, needs = self._clock.now(), needs.only(self._asks)
+        """Called after each pass of the scheduler; wakes this part when a job needs what is not watched yet."""
+        now, needs = self._clock.now(), needs.only(self._kinds)
         if needs.now(now) - self.watching:
             self._wake.by(now)
         elif (at := needs.next(now)) is not None:
             self._wake.by(at)
 
     async def step(self) -> int | None:
-        needs: Needs = (await self._readers.ask(store.needs)).only(self._asks)
+        needs: Needs = (await self._readers.ask(store.needs)).only(self._kinds)
         now = self._clock.now()
         self.watching = needs.now(now)
         if not self.watching:
             await self._sources.close()
-            await self._became(self._always)
+            await self._publish(self._always)
             return needs.next(now)
         looks = [needs.next(now)]
         idle, charging = self._always.idle, self._always.charging
         if "power" in self.watching:
             charging = bool((await self.power()).charging)
             looks.append(now + LOOK_EVERY_MS)
-        if "idle" in self.watching:  # last, so that no editor's word comes between it and what follows from it
+        if "idle" in self.watching:  # last, so that no report of an editor comes between the answer and its use
             found = await self.idle()
             idle = bool(found.idle)
-            looks.append(now + self._look_at(found))
-        await self._became(Facts(idle, charging))
+            looks.append(now + self._next_look_ms(found))
+        await self._publish(Facts(idle, charging))
         return min(at for at in looks if at is not None)
 
     async def idle(self) -> Idle:
-        """By the first source that can tell, and what editors say."""
+        """By the first source that can tell, and the activity that editors report."""
         if self.rules.idle != "auto":
             return self._overridden()
-        fresh = self._said_by_editors()
+        fresh = self._editors_answer()
         if fresh is not None and fresh.idle_for_ms is not None and fresh.idle_for_ms < self.rules.idle_ms:
             return self._as_idle([fresh])
         answers = await self._sources.idle()
-        return self._as_idle([*answers, *filter(None, [self._said_by_editors()])])
+        return self._as_idle([*answers, *filter(None, [self._editors_answer()])])
 
     async def power(self) -> Power:
         if self.rules.power != "auto":
@@ -126,41 +126,41 @@ class Machine:
         return await self._sources.power()
 
     async def activity(self, source: str) -> ActivityAck:
-        """Somebody is typing there: whoever waits for idle waits on, at once."""
+        """An editor's user is typing: the machine is not idle from now on."""
         self._editors.pop(source, None)
         self._editors[source] = self._clock.elapsed()
         if len(self._editors) > MOST_EDITORS:
             del self._editors[next(iter(self._editors))]
         known = self._current.facts
         if known.idle and self.rules.idle == "auto":
-            await self._became(Facts(False, known.charging))
+            await self._publish(Facts(False, known.charging))
         return ActivityAck(self.rules.idle == "always", self.rules.idle_ms)
 
     async def view(self) -> MachineView:
-        """Every source is asked, also those behind the first that can tell."""
-        answers = [*filter(None, [self._said_by_editors()]), *await self._sources.idle(first=False)]
+        """Asks every source, also those after the first that can tell."""
+        answers = [*filter(None, [self._editors_answer()]), *await self._sources.idle(first=False)]
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)
         power = await self.power()
         measured = power if self.rules.power == "auto" else await self._sources.power()
         sources = [SourceView("idle", OVERRIDE, idle.idle, None, idle.detail)] if self.rules.idle != "auto" else []
         sources += [
-            SourceView("idle", one.source, self._enough(one.idle_for_ms), one.idle_for_ms, one.detail)
+            SourceView("idle", one.source, self._is_idle(one.idle_for_ms), one.idle_for_ms, one.detail)
             for one in answers
         ]
-        tellers = [power] if self.rules.power == "auto" else [power, measured]
-        sources += [SourceView("power", one.source, one.charging, None, one.detail) for one in tellers]
-        await self.let_go()
+        power_sources = [power] if self.rules.power == "auto" else [power, measured]
+        sources += [SourceView("power", one.source, one.charging, None, one.detail) for one in power_sources]
+        await self.close_unused()
         return MachineView(
             idle.idle, idle.idle_for_ms, self.rules.idle_ms, idle.source,
             power.charging, power.source, sources, sorted(self.watching),
         )  # fmt: skip
 
-    async def let_go(self) -> None:
-        """Who has asked out of turn keeps no source open that nobody watches."""
+    async def close_unused(self) -> None:
+        """Closes sources that were opened for a one-off query."""
         if not self.watching:
             await self._sources.close()
 
-    async def _became(self, facts: Facts) -> None:
+    async def _publish(self, facts: Facts) -> None:
         before, self._current.facts = self._current.facts, facts
         if facts == before and self._looked:
             return
@@ -171,30 +171,30 @@ class Machine:
         if (facts.idle and not before.idle) or (facts.charging and not before.charging):
             self._scheduler.set()
 
-    def _look_at(self, idle: Idle) -> int:
-        """When it may have changed: idle is looked after; what is not idle yet cannot be before its time."""
+    def _next_look_ms(self, idle: Idle) -> int:
+        """In how many ms the answer may change: a machine that is not idle yet cannot be before its time."""
         if idle.idle_for_ms is None:
             return LOOK_AGAIN_MS
         return LOOK_EVERY_MS if idle.idle else max(SOONEST_MS, self.rules.idle_ms - idle.idle_for_ms)
 
     def _as_idle(self, answers: list[Answer]) -> Idle:
-        """The last sign of a user: of what the first source says and what editors say, the later one. Load is no sign
-        of a user, and counts only where there is no other."""
+        """The most recent sign of a user, of the first source that can tell and of editors. Load is no sign of a user,
+        and counts only where there is no other source."""
         able = [answer for answer in answers if answer.idle_for_ms is not None]
         signs = [answer for answer in able if answer.source not in (EDITORS, "load")][:1]
         signs += [answer for answer in able if answer.source == EDITORS]
         if not (signs or able):
-            return Idle(None, None, None, "; ".join(answer.detail for answer in answers) or "nobody can tell")
+            return Idle(None, None, None, "; ".join(answer.detail for answer in answers) or "no source can tell")
         best = min(signs or able[:1], key=lambda answer: answer.idle_for_ms or 0)
-        return Idle(self._enough(best.idle_for_ms), best.idle_for_ms, best.source, best.detail)
+        return Idle(self._is_idle(best.idle_for_ms), best.idle_for_ms, best.source, best.detail)
 
-    def _enough(self, idle_for_ms: int | None) -> bool | None:
+    def _is_idle(self, idle_for_ms: int | None) -> bool | None:
         return None if idle_for_ms is None else idle_for_ms >= self.rules.idle_ms
 
     def _overridden(self) -> Idle:
         return Idle(self.rules.idle == "always", None, OVERRIDE, f'[machine] idle = "{self.rules.idle}"')
 
-    def _said_by_editors(self) -> Answer | None:
+    def _editors_answer(self) -> Answer | None:
         if not self._editors:
             return None
         name, at = max(self._editors.items(), key=lambda item: item[1])

@@ -1,4 +1,4 @@
-"""Whether the machine is on mains, as psutil tells, put right by what the kernel says of each supply."""
+"""Whether the machine is on mains, by psutil, corrected by what the kernel reports about each supply."""
 
 from importlib import import_module
 from pathlib import Path
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Power(Struct, frozen=True):
-    """On mains, or without a battery. None: nobody can tell, and `detail` says why."""
+    """`charging`: on mains, or without a battery. None: it cannot be told, and `detail` is the reason."""
 
     source: str
     charging: bool | None
@@ -16,11 +16,11 @@ class Power(Struct, frozen=True):
 
 
 class Unreadable(Exception):
-    """Why the battery says nothing."""
+    """The battery cannot be read."""
 
 
 def read_power(supplies: Path) -> Power:
-    """Blocks."""
+    """Reads the battery; it may block."""
     try:
         battery = _battery()
     except Unreadable as error:
@@ -36,17 +36,17 @@ def read_power(supplies: Path) -> Power:
 
 
 def _battery() -> Any:
-    """psutil is loaded here, when it is first of use: it takes 20 ms that no start should wait for."""
+    """psutil is imported at its first use: it takes 20 ms, which no start should wait for."""
     try:
         return import_module("psutil").sensors_battery()
     except FileNotFoundError:
-        return None  # a container, or a kernel that knows of no supplies
-    except Exception as error:  # what a driver writes is not always what psutil expects
+        return None  # a container, or a kernel without power supplies
+    except Exception as error:  # drivers do not always write what psutil expects
         raise Unreadable(f"the battery cannot be read: {error}") from error
 
 
 def _has_battery(supplies: Path) -> bool:
-    """psutil takes the battery of a wireless mouse for the machine's own when there is no other."""
+    """psutil reports the battery of a wireless mouse as the machine's own when there is no other."""
     found = _supplies(supplies)
     return not found or any(supply["type"] == "Battery" for supply in found if supply["scope"] != "Device")
 

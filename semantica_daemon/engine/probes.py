@@ -1,7 +1,7 @@
-"""What tells whether somebody is at the machine and whether it is on mains: a chain of sources, the first that can
-tell wins. `engine/machine` decides when to ask and what follows from it; `engine/desktop` asks over D-Bus.
+"""The sources for idleness and power: a chain, in which the first source that can tell wins. `engine/machine` decides
+when to ask, `engine/desktop` has the sources on D-Bus.
 
-Nothing here runs by itself, and nothing is raised: a source that cannot tell says why.
+No source runs by itself, and none raises: a source that cannot tell answers with the reason.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ WITHIN_S = 1.0
 OVER_DBUS = ("mutter", "screensaver", "logind")
 NOT_INSTALLED = "dbus-fast is not installed: pip install 'semantica[desktop]'"
 TERMINALS = ("pts/[0-9]*", "tty[0-9]*")
-KEPT_BACK_MS = 8_000  # a terminal's time of input is only moved on every 8 s, lest it tell the rhythm of a password
-LOW = 0.25  # of a core, for what a machine does when nobody is there
-PROVEN_S = (60, 300, 900)  # what os.getloadavg looks back
+KEPT_BACK_MS = 8_000  # the kernel updates a terminal's time of input every 8 s only, to hide the rhythm of passwords
+LOW = 0.25  # of a core: the load of a machine without a user
+PROVEN_S = (60, 300, 900)  # the spans of os.getloadavg
 HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
 
-Telling = tuple[int, str]  # no input for so many ms; how that is known
+Idleness = tuple[int, str]  # no input for so many ms; how the source knows
 
 
 class Answer(Struct, frozen=True):
-    """What one source says: no input for that long. None: it cannot tell, and `detail` says why."""
+    """The answer of one source: the time without input. None: it cannot tell, and `detail` is the reason."""
 
     source: str
     idle_for_ms: int | None
@@ -44,11 +44,11 @@ class Answer(Struct, frozen=True):
 
 
 class CannotTell(Exception):
-    """Why a source has no answer."""
+    """A source has no answer; the message is the reason."""
 
 
 class Places(Struct, frozen=True):
-    """Where the system keeps what is looked at."""
+    """Folders of the system that the sources read."""
 
     terminals: Path = Path("/dev")
     seats: Path = Path("/run/systemd/seats")
@@ -59,23 +59,23 @@ HERE = Places()
 
 
 class Desktop(Protocol):
-    """`engine/desktop`, which is not imported before somebody asks."""
+    """`engine/desktop`, which is imported at its first use."""
 
-    async def ask(self, source: str) -> Telling: ...
+    async def ask(self, source: str) -> Idleness: ...
 
     async def close(self) -> None: ...
 
 
-class Calm(Struct, frozen=True):
-    """Nobody but us has given the machine work since then, as of a look at it. In seconds of the monotonic clock."""
+class LowLoad(Struct, frozen=True):
+    """The load has been low since then, apart from our own runs. In seconds of the monotonic clock."""
 
     since: float
     at: float
-    ours: float | None  # the load up to which it may still be our own runs' doing; None: they had no part in it
+    ours: float | None  # load that our own runs may still explain; None: they did not run
 
 
 class Sources:
-    """Asked by one at a time. Between two asks it costs nothing but a connection to a bus that was of use."""
+    """Answers one query at a time. Between two queries only the connection to a bus stays open."""
 
     def __init__(
         self,
@@ -85,22 +85,22 @@ class Sources:
         places: Places = HERE,
         platform: str = sys.platform,
     ) -> None:
-        """`running`: how many runs of our own are under way."""
+        """`running`: returns how many runs of our own are under way."""
         self._clock = clock
         self._running = running
         self._environment = environment
         self._places = places
         over_dbus = {source: partial(self._over_dbus, source) for source in OVER_DBUS}
-        self._chain: dict[str, Callable[[], Awaitable[Telling]]] = (
+        self._chain: dict[str, Callable[[], Awaitable[Idleness]]] = (
             {"ioreg": self._ioreg} if platform == "darwin" else over_dbus | {"tty": self._tty, "load": self._load}
         )
         self._desktop: Desktop | None = None
-        self._calm: Calm | None = None
+        self._low_load: LowLoad | None = None
         self._reading: asyncio.Future[Power] | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def idle(self, first: bool = True) -> list[Answer]:
-        """The answers up to the first that can tell, or with `first` false those of all."""
+        """The answers up to the first source that can tell; with `first` false, of all sources."""
         answers: list[Answer] = []
         async with self._one_at_a_time:
             for source, ask in self._chain.items():
@@ -110,7 +110,7 @@ class Sources:
         return answers
 
     async def power(self) -> Power:
-        """Read in a thread: a battery may take its time. One that never answers costs one thread, not one an ask."""
+        """Reads the battery in a thread, since that may block. A battery that never answers costs one thread."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(asyncio.to_thread(read_power, self._places.supplies))
         reading = self._reading
@@ -120,16 +120,16 @@ class Sources:
         return reading.result()
 
     async def close(self) -> None:
-        """Lets go of the buses; who is asked again later connects again."""
+        """Closes the connections to the buses; the next query opens them again."""
         async with self._one_at_a_time:
             if self._desktop is not None:
                 await self._desktop.close()
 
-    async def _over_dbus(self, source: str) -> Telling:
+    async def _over_dbus(self, source: str) -> Idleness:
         return await (await self._loaded()).ask(source)
 
     async def _loaded(self) -> Desktop:
-        """When first asked, not at the start: 30 ms and 2.5 MB that most daemons never need; and it is optional."""
+        """Imported at its first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
         if self._desktop is None:
             if find_spec("dbus_fast") is None:
                 raise CannotTell(NOT_INSTALLED)
@@ -141,7 +141,7 @@ class Sources:
             self._desktop = made
         return self._desktop
 
-    async def _tty(self) -> Telling:
+    async def _tty(self) -> Idleness:
         if seen := display(self._environment, self._places.seats):
             raise CannotTell(f"there is {seen}, and what is typed there need not go through a terminal")
         last = last_input(self._places.terminals, os.getuid())
@@ -151,7 +151,7 @@ class Sources:
         idle_for_ms = max(0, self._clock.now() - at - KEPT_BACK_MS)
         return idle_for_ms, f"nothing typed at {name} for {idle_for_ms // 1000} s"
 
-    async def _load(self) -> Telling:
+    async def _load(self) -> Idleness:
         seen = display(self._environment, self._places.seats) or next(iter(seated(self._places.seats)), None)
         if seen:
             raise CannotTell(f"there is {seen}, and somebody may be there who gives the machine no work")
@@ -160,11 +160,15 @@ class Sources:
         except OSError as error:
             raise CannotTell(f"the load is not known: {error}") from error
         own, cores, now = self._running(), os.cpu_count() or 1, self._clock.monotonic()
-        self._calm = calm(self._calm, averages, own, cores, now)
+        self._low_load = low_load(self._low_load, averages, own, cores, now)
         detail = f"load {averages[0]:.2f} with {own} runs of ours on {cores} cores"
-        return (round((now - self._calm.since) * 1000), detail) if self._calm else (0, f"{detail}: somebody is at work")
+        return (
+            (round((now - self._low_load.since) * 1000), detail)
+            if self._low_load
+            else (0, f"{detail}: somebody is at work")
+        )
 
-    async def _ioreg(self) -> Telling:
+    async def _ioreg(self) -> Idleness:
         program = shutil.which("ioreg", path=self._environment.get("PATH")) or "/usr/sbin/ioreg"
         try:
             told = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
@@ -173,18 +177,20 @@ class Sources:
         return hid_idle(told)
 
 
-async def _answer(source: str, ask: Callable[[], Awaitable[Telling]]) -> Answer:
+async def _answer(source: str, ask: Callable[[], Awaitable[Idleness]]) -> Answer:
     try:
         return Answer(source, *await ask())
     except CannotTell as error:
         return Answer(source, None, str(error))
 
 
-def calm(before: Calm | None, averages: tuple[float, float, float], own: int, cores: int, now: float) -> Calm | None:
-    """Since when the load is low, as far back as the averages prove it or as it was seen; None: it is high.
+def low_load(
+    before: LowLoad | None, averages: tuple[float, float, float], own: int, cores: int, now: float
+) -> LowLoad | None:
+    """Since when the load has been low, by the averages and by earlier answers; None: it is high.
 
-    Our own runs are no sign of a user: while they go on, and as long as the load only falls after them, the time is
-    counted on. Otherwise a job that waits for idleness would take it away, from itself and from the next.
+    Our own runs are no sign of a user: while they run, and while the load falls after them, the time goes on. Otherwise
+    a job that waits for idleness would end the idleness, for itself and for the next one.
     """
     if before is not None and now - before.at > PROVEN_S[-1]:
         before = None
@@ -193,14 +199,14 @@ def calm(before: Calm | None, averages: tuple[float, float, float], own: int, co
         high = next((index for index, average in enumerate(averages) if average > limit), len(averages))
         proven = PROVEN_S[high - 1]
         seen = before.since if before is not None and now - before.at <= proven else now
-        return Calm(min(seen, now - proven), now, math.inf if own else None)
+        return LowLoad(min(seen, now - proven), now, math.inf if own else None)
     if before is not None and (own or (before.ours is not None and load <= before.ours)):
-        return Calm(before.since, now, math.inf if own else load)
+        return LowLoad(before.since, now, math.inf if own else load)
     return None
 
 
 def seated(seats: Path) -> dict[str, str]:
-    """Who sits at this machine, and in front of what (x11, wayland, tty), by the files of logind."""
+    """The sessions at this machine and their type (x11, wayland, tty), by the files of logind."""
     found = {}
     for seat in sorted(seats.glob("*")):
         for session in _fields(seat).get("SESSIONS", "").split():
@@ -211,7 +217,7 @@ def seated(seats: Path) -> dict[str, str]:
 
 
 def display(environment: Mapping[str, str], seats: Path) -> str | None:
-    """A screen at which somebody may be; not one that ssh has brought from elsewhere."""
+    """A screen at which a user may be; not one that ssh forwards from elsewhere."""
     for name in ("WAYLAND_DISPLAY", "DISPLAY"):
         where = environment.get(name, "")
         if where and (name != "DISPLAY" or where.startswith((":", "unix:"))):
@@ -220,20 +226,20 @@ def display(environment: Mapping[str, str], seats: Path) -> str | None:
 
 
 def last_input(terminals: Path, uid: int) -> tuple[int, str] | None:
-    """When somebody last typed at a terminal of ours, and at which. As root not by consoles: the unused are root's."""
+    """When a terminal of this user last got input, and its name. Root owns unused consoles, so they do not count."""
     found = []
     for path in (path for pattern in TERMINALS[: 1 if uid == 0 else 2] for path in terminals.glob(pattern)):
         try:
             seen = path.stat()
         except OSError:
-            continue  # closed in between
+            continue  # closed since the folder was listed
         if seen.st_uid == uid:
             found.append((seen.st_atime_ns // 1_000_000, path.relative_to(terminals).as_posix()))
     return max(found, default=None)
 
 
-def hid_idle(told: str) -> Telling:
-    """From what ioreg prints: nanoseconds since the last input, of a Mac."""
+def hid_idle(told: str) -> Idleness:
+    """From the output of ioreg on a Mac: nanoseconds since the last input."""
     found = HID_IDLE.search(told)
     if found is None:
         raise CannotTell("ioreg names no HIDIdleTime")

@@ -1,4 +1,4 @@
-"""The reader pool: a few read-only connections, each question on one of them."""
+"""A pool of read-only database connections; each query runs on one of them."""
 
 import asyncio
 import os
@@ -29,8 +29,8 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Most recently used first, so that the others' caches stay small. An asker that goes away does not take the
-        question back from the connection's thread: the connection is free again only when that has ended."""
+        """Runs `question` on the connection that was used last, so that the caches of the others stay small. When the
+        caller is cancelled the query still runs in the connection's thread, so the connection is free only after it."""
         connection = await self._idle.get()
         asked = asyncio.ensure_future(question(connection, *args, **kwargs))
         asked.add_done_callback(lambda done: self._put_back(connection, done))
@@ -38,7 +38,7 @@ class Readers:
 
     def _put_back(self, connection: aiosqlite.Connection, done: "asyncio.Future[T]") -> None:
         if not done.cancelled():
-            done.exception()  # told to the asker; one that has gone need not hear it
+            done.exception()  # marks it as retrieved: a caller that was cancelled does not take it
         self._idle.put_nowait(connection)
 
 

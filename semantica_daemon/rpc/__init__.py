@@ -1,1 +1,1 @@
-"""What is said: everything that knows the socket."""
+"""The socket: framing, JSON-RPC, connections, and the code behind each method of the wire."""

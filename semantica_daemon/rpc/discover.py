@@ -1,4 +1,4 @@
-"""The OpenRPC document, made from the table."""
+"""The OpenRPC document of rpc.discover, made from the table of methods."""
 
 from collections.abc import Sequence
 from typing import Any

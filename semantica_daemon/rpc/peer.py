@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: us, and still there?"""
+"""The process at the other end of a connection: whether it runs as our user, and whether it is still there."""
 
 import os
 import select
@@ -7,7 +7,7 @@ import struct
 
 
 def is_us(connection: socket.socket) -> bool:
-    """By SO_PEERCRED on Linux; elsewhere the 0600 socket in its 0700 folder is the guard."""
+    """By SO_PEERCRED on Linux; elsewhere the modes of the socket (0600) and its folder (0700) keep others out."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True
@@ -16,7 +16,7 @@ def is_us(connection: socket.socket) -> bool:
 
 
 def is_gone(descriptor: int) -> bool:
-    """Has closed both ways; one that has only half-closed still reads its answers."""
+    """Whether it has closed both directions; a peer that has half-closed still reads its answers."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(happened & select.POLLHUP for _, happened in poll.poll(0))

@@ -73,8 +73,8 @@ async def test_what_is_at_hand_is_bounded_in_number_and_in_size(working: Harness
     await fill(working, 1500)
     await working.ended((await working.enqueue("chatter", payload={"lines": 20_000}))["job_id"])
     ring = working.daemon.feed
-    assert len(ring._recent) <= 2 * feeds.AT_HAND
-    assert ring._recent_size <= feeds.LARGEST_AT_HAND
+    assert len(ring._recent) <= 2 * feeds.CACHED_EVENTS
+    assert ring._recent_size <= feeds.CACHED_BYTES
 
 
 async def test_a_subscriber_from_far_back_gets_everything_once_and_in_order_while_more_happens(real: Harness) -> None:

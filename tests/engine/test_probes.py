@@ -17,14 +17,14 @@ from semantica_daemon.engine.power import Power, read_power
 from semantica_daemon.engine.probes import (
     NOT_INSTALLED,
     Answer,
-    Calm,
     CannotTell,
+    LowLoad,
     Places,
     Sources,
-    calm,
     display,
     hid_idle,
     last_input,
+    low_load,
     seated,
 )
 from tests.cases import each_case
@@ -45,37 +45,37 @@ LOADS = [
     (None, (3.0, 3.0, 3.0), 2, NOW - 900, INF),
     (None, (3.1, 0.0, 0.0), 2, None, None),
     # seen low before: counted from then on, as far as the averages bridge the time between the two looks
-    (Calm(NOW - 5000, NOW - 30, None), (0.5, 5.0, 5.0), 0, NOW - 5000, None),
-    (Calm(NOW - 5000, NOW - 61, None), (0.5, 5.0, 5.0), 0, NOW - 60, None),
-    (Calm(NOW - 5000, NOW - 900, None), (0.5, 0.5, 0.5), 0, NOW - 5000, None),
-    (Calm(NOW - 100, NOW - 30, None), (0.5, 0.5, 0.5), 0, NOW - 900, None),
+    (LowLoad(NOW - 5000, NOW - 30, None), (0.5, 5.0, 5.0), 0, NOW - 5000, None),
+    (LowLoad(NOW - 5000, NOW - 61, None), (0.5, 5.0, 5.0), 0, NOW - 60, None),
+    (LowLoad(NOW - 5000, NOW - 900, None), (0.5, 0.5, 0.5), 0, NOW - 5000, None),
+    (LowLoad(NOW - 100, NOW - 30, None), (0.5, 0.5, 0.5), 0, NOW - 900, None),
     # high: over, unless it is our own doing
-    (Calm(NOW - 5000, NOW - 30, None), (1.1, 0.5, 0.5), 0, None, None),
-    (Calm(NOW - 5000, NOW - 30, None), (9.0, 5.0, 5.0), 1, NOW - 5000, INF),
-    (Calm(NOW - 5000, NOW - 901, None), (9.0, 5.0, 5.0), 1, None, None),
+    (LowLoad(NOW - 5000, NOW - 30, None), (1.1, 0.5, 0.5), 0, None, None),
+    (LowLoad(NOW - 5000, NOW - 30, None), (9.0, 5.0, 5.0), 1, NOW - 5000, INF),
+    (LowLoad(NOW - 5000, NOW - 901, None), (9.0, 5.0, 5.0), 1, None, None),
     # our runs are over: what they leave only falls
-    (Calm(NOW - 5000, NOW - 30, INF), (9.0, 5.0, 5.0), 0, NOW - 5000, 9.0),
-    (Calm(NOW - 5000, NOW - 30, 9.0), (8.0, 5.0, 5.0), 0, NOW - 5000, 8.0),
-    (Calm(NOW - 5000, NOW - 30, 8.0), (8.1, 5.0, 5.0), 0, None, None),
-    (Calm(NOW - 5000, NOW - 30, 2.0), (0.8, 5.0, 5.0), 0, NOW - 5000, None),
+    (LowLoad(NOW - 5000, NOW - 30, INF), (9.0, 5.0, 5.0), 0, NOW - 5000, 9.0),
+    (LowLoad(NOW - 5000, NOW - 30, 9.0), (8.0, 5.0, 5.0), 0, NOW - 5000, 8.0),
+    (LowLoad(NOW - 5000, NOW - 30, 8.0), (8.1, 5.0, 5.0), 0, None, None),
+    (LowLoad(NOW - 5000, NOW - 30, 2.0), (0.8, 5.0, 5.0), 0, NOW - 5000, None),
 ]
 
 
 @each_case(("before", "averages", "own", "since", "ours"), LOADS)
 def test_idle_is_the_load_that_is_low_or_our_own(
-    before: Calm | None, averages: tuple[float, float, float], own: int, since: float | None, ours: float | None
+    before: LowLoad | None, averages: tuple[float, float, float], own: int, since: float | None, ours: float | None
 ) -> None:
-    assert calm(before, averages, own, 4, NOW) == (None if since is None else Calm(since, NOW, ours))
+    assert low_load(before, averages, own, 4, NOW) == (None if since is None else LowLoad(since, NOW, ours))
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(1, 60)), min_size=1, max_size=20))
 def test_our_own_runs_never_take_idleness_away(looks: list[tuple[float, float]]) -> None:
-    now, seen = NOW, calm(None, (0, 0, 0), 0, 4, NOW)
+    now, seen = NOW, low_load(None, (0, 0, 0), 0, 4, NOW)
     assert seen is not None
     since = seen.since
     for load, passed in looks:
         now += passed
-        seen = calm(seen, (load, load, load), 1, 4, now)
+        seen = low_load(seen, (load, load, load), 1, 4, now)
         assert seen is not None
         assert seen.since <= since
         since = seen.since
