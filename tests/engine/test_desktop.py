@@ -116,7 +116,7 @@ async def test_kde_on_wayland_refuses_and_is_quoted(bus: PrivateBus, sources: So
         (True, (START + 9000) * 1000, 0, "no input for 0 s"),  # the clock was set back
         (True, 0, None, "nobody is logged in"),
         (False, SINCE_US, 0, "no input for 0 s"),
-        (False, 0, None, "no desktop has ever told it"),
+        (False, 0, None, "no desktop has ever set its hint"),
     ],
 )
 async def test_what_logind_says(
