@@ -105,8 +105,8 @@ class Attempt:
         self.work.terminate()
 
     def start_timeout(self) -> None:
-        if self.claim.timeout_ms is not None:
-            self._timers.append(self._clock.after(self.claim.timeout_ms, lambda: self.stop("timeout")))
+        if self.claim.spec.timeout_ms is not None:
+            self._timers.append(self._clock.after(self.claim.spec.timeout_ms, lambda: self.stop("timeout")))
 
     def record_start(self, begun: Begun, has_ended: bool) -> None:
         """Commits the identity of the process at once; together with its end if it has ended already."""
@@ -123,7 +123,7 @@ class Attempt:
             self.start_grace_period()
 
     def start_grace_period(self) -> None:
-        grace_ms = self.dependencies.grace_ms if self.claim.grace_ms is None else self.claim.grace_ms
+        grace_ms = self.dependencies.grace_ms if self.claim.spec.grace_ms is None else self.claim.spec.grace_ms
         self._timers.append(self._clock.after(grace_ms, self._kill))
 
     def check_clock(self) -> None:
@@ -171,7 +171,7 @@ class Attempt:
         """After a timeout or deadline the run has failed, whatever it reports. A run that had to wait again has not
         finished, even if it exited with 0 on SIGTERM. At a shutdown, a run that has succeeded keeps its success."""
         if self._stop_cause == "timeout":
-            return timed_out(self.claim.timeout_ms or 0)
+            return timed_out(self.claim.spec.timeout_ms or 0)
         if self._stop_cause == "deadline":
             return PAST_DEADLINE
         if outcome.unstarted:

@@ -43,7 +43,7 @@ def spawn_request(
         result=files.result,
         log=files.log,
         log_bytes=settings.log_bytes,
-        keep_leftovers=claim.leftovers == "keep",
+        keep_leftovers=claim.spec.leftovers == "keep",
     )
 
 

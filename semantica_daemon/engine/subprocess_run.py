@@ -90,7 +90,7 @@ class SubprocessRun:
 
     async def _carry_out(self) -> Outcome:
         claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
-        files = results.files(settings.workspaces, self._job_id, claim.run_count)
+        files = results.files(settings.workspaces, self._job_id, claim.run.run_number)
         secrets = self._attempt.dependencies.secrets.of(self._job_id)
         try:
             request = spawn_request(claim, settings, files, secrets, self._token)

@@ -18,8 +18,9 @@ from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.thread import Thread
-from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, Refusal
-from semantica_daemon.store.database import Command, Committed, Database
+from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
+from semantica_daemon.store.database import Command, Committed, Database, FailedAfterWrite
+from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
 from semantica_daemon.store.writes.lifecycle import nothing
 
@@ -117,8 +118,8 @@ class Writer:
             self._queue.begin_soon()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
-        if isinstance(error, InternalError):
-            self._poisoned(batch, error)
+        if isinstance(error, FailedAfterWrite):
+            self._rerun_apart(batch, error.error)
         elif isinstance(error, Refusal):
             self._lost(batch, error)
         elif error is not None:
@@ -137,7 +138,7 @@ class Writer:
         stepped = self._stepped(reading)
         if stepped:
             commands.insert(0, Command(set_clock, reading))
-        committed = self._database.transact(commands, self._clock.now(), self.claiming, patient)
+        committed = self._database.transact(commands, self._clock.now(), claim if self.claiming else None, patient)
         if stepped:
             self._step_over(reading, committed.results.pop(0))
         return committed
@@ -198,14 +199,16 @@ class Writer:
         self._checkpoint_due = True
         self._queue.submit(Command(nothing, None, durable=True), must_commit=True)
 
-    def _poisoned(self, batch: list[Entry], error: InternalError) -> None:
-        """One of the batch cannot be stored: each is tried alone, and the guilty one is answered and dropped."""
+    def _rerun_apart(self, batch: list[Entry], error: Exception) -> None:
+        """A command has failed after it had written. Each runs again in a transaction of its own; the one that fails
+        then is answered and dropped."""
         if len(batch) > 1:
             self._queue.put_back(batch)
             self._one_by_one = len(batch)
             return
         (entry,) = batch
-        log.error("command_dropped", verb=entry.command.verb.__name__, exc_info=error)
+        if not isinstance(error, Refusal):
+            log.error("verb_failed", verb=entry.command.verb.__name__, exc_info=error)
         if entry.done is not None:
             entry.done(error)
 

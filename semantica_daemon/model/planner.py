@@ -33,6 +33,7 @@ class Lane(Struct, frozen=True):
 class Live(Struct, frozen=True):
     """A live job of the subject; of this lane when its type is the arrival's. `interrupts`: in a row, in its lane."""
 
+    number: int
     job_id: str
     job_type: str
     state: str

@@ -32,6 +32,15 @@ class Verdict(Struct, frozen=True):
     run_status: Literal["DONE", "FAILED", "CANCELLED", "SUPERSEDED", "INTERRUPTED"]
     delay_ms: int = 0
 
+    @property
+    def is_stop(self) -> bool:
+        """An accepted cancel or interruption: what the run says of itself does not count."""
+        return self.run_status == "CANCELLED" or self.run_status == "SUPERSEDED"
+
+    @property
+    def gives_attempt_back(self) -> bool:
+        return self.run_status == "INTERRUPTED"
+
 
 def backoff_ms(standing: Standing, noise: float) -> int:
     """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""

@@ -1,4 +1,4 @@
-"""The one write connection: pragmas, and batches of verbs in one transaction each. `engine/writer` feeds it."""
+"""The one write connection: pragmas, and batches of commands in one transaction each. `engine/writer` feeds it."""
 
 import sqlite3
 from collections.abc import Callable
@@ -17,9 +17,14 @@ from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
+from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.store.transition import Claim
-from semantica_daemon.store.tx import Given, StopRun, Tx
-from semantica_daemon.store.writes.claim import claim
+from semantica_daemon.store.tx import StopRun, Tx, TxContext
+from semantica_daemon.store.writes.promote import promote_opened
+
+# sqlite3 looks for an adapter of every None and bool it binds; one that is registered is found at once.
+sqlite3.register_adapter(type(None), lambda _: None)
+sqlite3.register_adapter(bool, int)
 
 BUSY_TIMEOUT_MS = 200
 LARGE = 65_536  # bytes of a payload or result that are not written on the loop
@@ -31,16 +36,13 @@ PRAGMAS = (
     f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
     f"PRAGMA wal_autocheckpoint = {LAST_RESORT_PAGES}",
 )
-LAST_SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'job_events'"
-LAST_POSITION = """
-SELECT max(position)
-FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND execution_mode IS NOT NULL
-"""
+LAST_SEQUENCE = "SELECT coalesce(max(sequence), 0) FROM job_events"
+LAST_POSITION = "SELECT coalesce(max(position), 0) FROM jobs INDEXED BY idx_jobs_pop WHERE state = 'QUEUED'"
 EPOCH = "SELECT value FROM facts WHERE name = 'epoch'"
 NOTE_SYNC = "INSERT OR REPLACE INTO facts (name, value) VALUES ('synced_at', :now)"
 
 Verb = Callable[[Tx, Any], Any]
+ClaimStep = Callable[[Tx], list[Claim]]
 
 
 class Command(Struct, frozen=True, gc=False):
@@ -75,7 +77,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 class Database:
-    """Used by one thread at a time: the writer's."""
+    """Used by one thread at a time, on behalf of the writer."""
 
     def __init__(
         self,
@@ -88,7 +90,8 @@ class Database:
     ) -> None:
         self._connection = connection
         self._counts = Counts(limits)
-        self.given = Given(self._counts, Ids(random), admission, machine)
+        self._ready = ReadyQueues()
+        self.context = TxContext(self._counts, self._ready, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self._sequence = 0
@@ -100,20 +103,29 @@ class Database:
     def sequence(self) -> int:
         return self._sequence
 
-    def transact(self, commands: list[Command], now: int, claiming: bool, patient: bool = True) -> Committed:
-        """All commands in one transaction, each as if in a savepoint of its own, then the claims, then one commit.
+    def transact(self, commands: list[Command], now: int, claim: ClaimStep | None, patient: bool = True) -> Committed:
+        """All commands in one transaction, then the claim, then one commit. A command that is refused before it has
+        written anything is answered alone; one that fails later raises FailedAfterWrite, and nothing holds.
         `patient`: may wait a moment for another process."""
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
-        tx = Tx(self._connection, now, self._position, self.given)
+        tx = Tx(self._connection, now, self._sequence, self._position, self.context)
         try:
-            results = self._run_all(tx, commands)
-            claims = claim(tx) if claiming else []
+            results = [self._run(tx, command) for command in commands]
+            promote_opened(tx)
+            claims = claim(tx) if claim is not None else []
+            if tx.opened:  # by jobs that the claim has skipped: the scheduler's next pass makes them QUEUED
+                tx.wake_at(now)
             if sync:
                 failpoints.hit("during_sync")
                 tx.execute(NOTE_SYNC, {"now": str(now)})
             events = self._flush(tx)
             self._commit()
+        except FailedAfterWrite:
+            tx.execute("ROLLBACK")
+            tx.undo_counts()
+            self._ready.load(self._connection)
+            raise
         except BaseException as error:
             self._abandon()
             if from_outside(error):
@@ -136,11 +148,11 @@ class Database:
         self._connection.close()
 
     def _load(self) -> None:
-        row = self._connection.execute(LAST_SEQUENCE).fetchone()
-        self._sequence = row[0] if row else 0
-        self._position = self._connection.execute(LAST_POSITION).fetchone()[0] or 0
+        self._sequence = self._connection.execute(LAST_SEQUENCE).fetchone()[0]
+        self._position = self._connection.execute(LAST_POSITION).fetchone()[0]
         self.epoch = self._connection.execute(EPOCH).fetchone()[0]
         self._counts.load(self._connection)
+        self._ready.load(self._connection)
 
     def _begin(self, sync: bool, patient: bool) -> None:
         """`synchronous` cannot change inside a transaction, so it is chosen before."""
@@ -156,54 +168,26 @@ class Database:
             self._connection.execute(f"PRAGMA {pragma} = {value}")
             self._pragmas[pragma] = value
 
-    def _run_all(self, tx: Tx, commands: list[Command]) -> list[Any]:
-        """A verb that fails is rolled back alone. Most that fail have not written anything yet, so savepoints (a tenth
-        of an enqueue) are only set when one has: then all is taken back and done again with them."""
-        mark = tx.mark()
-        try:
-            return [self._run(tx, command) for command in commands]
-        except _Spoilt:
-            tx.execute("ROLLBACK")
-            tx.execute("BEGIN IMMEDIATE")
-            tx.back_to(mark)
-            return [self._run_apart(tx, command) for command in commands]
-
     def _run(self, tx: Tx, command: Command) -> Any:
-        mark, before = tx.mark(), self._connection.total_changes
+        before = self._connection.total_changes + tx.recorded
         try:
             return command.verb(tx, command.request)
         except Exception as error:
             if not self._connection.in_transaction or from_outside(error):
                 raise
-            if self._connection.total_changes != before:
-                raise _Spoilt from error
-            tx.back_to(mark)
+            if self._connection.total_changes + tx.recorded != before:
+                raise FailedAfterWrite(error) from error
             return error
 
-    def _run_apart(self, tx: Tx, command: Command) -> Any:
-        """If the rollback took the transaction with it, the batch is lost."""
-        mark = tx.mark()
-        tx.execute("SAVEPOINT verb")
-        try:
-            result = command.verb(tx, command.request)
-        except Exception as error:
-            if not self._connection.in_transaction or from_outside(error):
-                raise
-            tx.execute("ROLLBACK TO verb")
-            tx.back_to(mark)
-            result = error
-        tx.execute("RELEASE verb")
-        return result
-
     def _flush(self, tx: Tx) -> list[Recorded]:
-        """The events stand outside every savepoint; one that cannot be stored is some command's fault, but whose is
-        only known when each is tried alone (`engine/writer` does)."""
+        """An event that cannot be stored is some command's fault; which one shows when each runs alone."""
         try:
-            return tx.flush(self._sequence)
+            return tx.flush()
         except Exception as error:
             if from_outside(error):
                 raise
-            raise InternalError(f"its events cannot be stored: {error}", "this is a bug; see the log") from error
+            reason = InternalError(f"its events cannot be stored: {error}", "this is a bug; see the log")
+            raise FailedAfterWrite(reason) from error
 
     def _commit(self) -> None:
         failpoints.hit("before_commit")
@@ -218,7 +202,7 @@ class Database:
             raise
 
     def _abandon(self) -> None:
-        """Nothing of the batch holds; what memory made of it is read again from the tables."""
+        """Nothing of the batch holds; what was kept in memory is loaded again from the tables."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         try:
@@ -227,8 +211,12 @@ class Database:
             raise refusal(error) from error
 
 
-class _Spoilt(Exception):
-    """A verb has failed after it had written."""
+class FailedAfterWrite(Exception):
+    """A command has failed after it had written, so its batch was rolled back: the others must run again without it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def from_outside(error: BaseException) -> bool:

@@ -1,34 +1,42 @@
-"""Which job is meant: a whole id or a unique prefix, and the live jobs a selection names."""
+"""Finds jobs by a whole id or a unique prefix, and the live jobs that a selection names."""
 
 from typing import Any
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.store.tx import Tx
 
-BY_ID = "SELECT id, state FROM jobs WHERE id = :id"
-BY_PREFIX = "SELECT id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
+BY_ID = "SELECT number, id, state FROM jobs WHERE id = :id"
+BY_PREFIX = "SELECT number, id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
 LIVE_BY_TAG = """
-SELECT id, state
+SELECT number, id, state
 FROM jobs INDEXED BY idx_jobs_tag_live
 WHERE finished_at IS NULL AND user_tag = :value
 LIMIT :most
 """
 LIVE_BY_GROUP = """
-SELECT id, state
+SELECT number, id, state
 FROM jobs INDEXED BY idx_jobs_group_live
 WHERE finished_at IS NULL AND chain_group_id = :value
 LIMIT :most
 """
 LIVE_BY_SUBJECT = """
-SELECT id, state
+SELECT number, id, state
 FROM jobs INDEXED BY idx_jobs_subject_live
 WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :value
 LIMIT :most
 """
 LIVE_BY_QUEUE = """
-SELECT id, state
-FROM jobs INDEXED BY idx_jobs_state_queue
-WHERE state IN ('QUEUED', 'SCHEDULED', 'RUNNING') AND queue = :value
+SELECT number, id, state
+FROM jobs INDEXED BY idx_jobs_pop
+WHERE state = 'QUEUED' AND queue = :value
+UNION ALL
+SELECT number, id, state
+FROM jobs INDEXED BY idx_jobs_scheduled
+WHERE state = 'SCHEDULED' AND queue = :value
+UNION ALL
+SELECT number, id, state
+FROM jobs INDEXED BY idx_jobs_running
+WHERE state = 'RUNNING' AND queue = :value
 LIMIT :most
 """
 SELECTORS = {
@@ -39,23 +47,23 @@ SELECTORS = {
 }
 
 
-def the_one(rows: list[Any], prefix: str) -> Any:
+def the_one(rows: list[Any], prefix: str, id_at: int = 1) -> Any:
     """The single row of BY_ID or BY_PREFIX, or the refusal that says what to do."""
     if not rows:
         raise JobNotFound(f"no job {prefix}", "job.list shows what there is", job_id=prefix)
     if len(rows) > 1:
         raise AmbiguousId(
-            f"{prefix} begins the id of more than one job", "give more characters", matches=[row[0] for row in rows]
+            f"{prefix} begins the id of more than one job", "give more characters", matches=[row[id_at] for row in rows]
         )
     return rows[0]
 
 
-def job(tx: Tx, prefix: str) -> tuple[str, str]:
-    """(id, state)"""
+def job(tx: Tx, prefix: str) -> tuple[int, str, str]:
+    """(number, id, state)"""
     sql = BY_ID if len(prefix) == 36 else BY_PREFIX
-    found: tuple[str, str] = the_one(tx.execute(sql, {"id": prefix.lower()}).fetchall(), prefix)
+    found: tuple[int, str, str] = the_one(tx.execute(sql, {"id": prefix.lower()}).fetchall(), prefix)
     return found
 
 
-def live(tx: Tx, field: str, value: str, most: int) -> list[tuple[str, str]]:
+def live(tx: Tx, field: str, value: str, most: int) -> list[tuple[int, str, str]]:
     return tx.execute(SELECTORS[field], {"value": value, "most": most}).fetchall()

@@ -13,14 +13,14 @@ _DUE = """(
   )"""
 _QUEUED = """EXISTS (
     SELECT 1
-    FROM jobs INDEXED BY idx_jobs_needy
+    FROM jobs INDEXED BY idx_jobs_queued_for_machine
     WHERE state = 'QUEUED' AND (wait_for_idle = 1 OR require_charging = 1)
       AND wait_for_idle = {idle} AND require_charging = {power}
   )"""
 _RUNNING = """EXISTS (
     SELECT 1
     FROM jobs INDEXED BY idx_jobs_running
-    WHERE state = 'RUNNING' AND stop_when_lost = 1 AND {column} = 1
+    WHERE state = 'RUNNING' AND json_extract(spec, '$.stop_when_lost') = 1 AND {column} = 1
   )"""
 _CLASSES = ((1, 0), (0, 1), (1, 1))
 NEEDS = "SELECT\n  " + ",\n  ".join(

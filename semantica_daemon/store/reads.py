@@ -22,16 +22,16 @@ GET = f"""
 SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
   FROM job_conditions
-  WHERE job_id = jobs.id
+  WHERE job_id = jobs.id AND substr(key, 1, 10) <> 'semantica:'
 ) AS conditions, (
   SELECT json_group_array(json_object(
     'run_id', run_id, 'attempt', attempt, 'status', status, 'started_at', started_at, 'finished_at', finished_at,
     'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
-    'params_snapshot', CASE WHEN length(params_snapshot) <= 4096 THEN json(params_snapshot) END
+    'params_snapshot', CASE WHEN length(payload) <= 4096 THEN json(coalesce(params_snapshot, payload)) END
   ))
   FROM (
     SELECT *
-    FROM (SELECT rowid AS number, * FROM job_runs WHERE job_runs.job_id = jobs.id ORDER BY rowid DESC LIMIT 100)
+    FROM (SELECT * FROM job_runs WHERE job_number = jobs.number ORDER BY number DESC LIMIT 100)
     ORDER BY number
   )
 ) AS runs
@@ -40,64 +40,93 @@ FROM jobs
 GET_BY_ID = GET + "WHERE id = :id"
 GET_BY_PREFIX = GET + "WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
 LOGGED_RUN = """
-SELECT jobs.state, jobs.exit_code, error_code, error_class, error_message, error_details,
-  run.run_id, run.attempt, run.status, run.log_path
+SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path
 FROM jobs
-LEFT JOIN job_runs AS run ON run.rowid = (
-  SELECT max(rowid)
+LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = (
+  SELECT max(number)
   FROM job_runs
-  WHERE job_id = jobs.id AND (:attempt IS NULL OR attempt = :attempt) AND (:run_id IS NULL OR run_id = :run_id)
+  WHERE job_number = jobs.number AND (:attempt IS NULL OR attempt = :attempt) AND (:run_id IS NULL OR run_id = :run_id)
 )
 WHERE jobs.id = :job_id
 """
-LOG_IS_CUT = """
-SELECT 1
-FROM job_events
-WHERE job_id = :job_id AND job_id IS NOT NULL AND event_type = 'job.log' AND level = 'warn'
-  AND json_extract(payload, '$.log_of') = :run_id
-"""
 ORPHANS = """
-SELECT jobs.run_id, job_runs.pid, job_runs.pid_started_at, job_runs.boot_id
+SELECT jobs.run_id, run.pid, run.pid_started_at, run.boot_id
 FROM jobs INDEXED BY idx_jobs_running
-LEFT JOIN job_runs ON job_runs.run_id = jobs.run_id
+LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
 WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
 """
-EVENTS = """
-SELECT sequence, job_sequence, job_id, timestamp_at, event_type, level, message, payload, queue, user_tag
+_EVENT = "sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload, {queue}, {tag}"
+_EVENT_COLUMNS = _EVENT.format(queue="job_events.queue", tag="job_events.user_tag")
+EVENTS = f"""
+SELECT {_EVENT_COLUMNS}
 FROM job_events
+LEFT JOIN jobs ON number = job_number
 WHERE sequence > :since
 ORDER BY sequence
 LIMIT :limit
 """
-EVENTS_OF_JOB = """
-SELECT sequence, job_sequence, job_id, timestamp_at, event_type, level, message, payload, queue, user_tag
-FROM job_events
-WHERE job_id = :job_id AND job_id IS NOT NULL AND sequence > :since
+# From the newest event of the job back to the cursor, each naming the one before it.
+_CHAIN = """
+WITH RECURSIVE chain(at) AS (
+  SELECT last_event FROM jobs WHERE id = :job_id AND last_event > :since
+  UNION ALL
+  SELECT previous FROM chain JOIN job_events ON sequence = at WHERE previous > :since
+)
+"""
+EVENTS_OF_JOB = f"""{_CHAIN}
+SELECT {_EVENT_COLUMNS}
+FROM chain
+JOIN job_events ON sequence = at
+JOIN jobs ON number = job_number
 ORDER BY sequence
 LIMIT :limit
 """
-ENDS_OF_STREAM = """
-SELECT
-  (SELECT min(sequence) FROM job_events),
-  (SELECT seq FROM sqlite_sequence WHERE name = 'job_events')
+LOG_IS_CUT = f"""{_CHAIN}
+SELECT 1
+FROM chain
+JOIN job_events ON sequence = at
+WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log_of') = :run_id
 """
+ENDS_OF_STREAM = "SELECT coalesce(min(sequence), 1), coalesce(max(sequence), 0) FROM job_events"
 QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued FROM queues"
 STATS = """
-SELECT queue, queued, scheduled, running, done, failed, cancelled, superseded, skipped,
-  CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(ended_runs, 0)
+WITH live AS (
+  SELECT queue, count(*) AS queued, 0 AS scheduled, 0 AS running
+  FROM jobs INDEXED BY idx_jobs_pop
+  WHERE state = 'QUEUED'
+  GROUP BY queue
+  UNION ALL
+  SELECT queue, 0, count(*), 0
+  FROM jobs INDEXED BY idx_jobs_scheduled
+  WHERE state = 'SCHEDULED'
+  GROUP BY queue
+  UNION ALL
+  SELECT queue, 0, 0, count(*)
+  FROM jobs INDEXED BY idx_jobs_running
+  WHERE state = 'RUNNING'
+  GROUP BY queue
+)
+SELECT queue_counts.queue, coalesce(sum(queued), 0), coalesce(sum(scheduled), 0), coalesce(sum(running), 0),
+  done, failed, cancelled, superseded, skipped,
+  CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(timed_runs, 0)
 FROM queue_counts
-ORDER BY queue
+LEFT JOIN live ON live.queue = queue_counts.queue
+GROUP BY queue_counts.queue
+ORDER BY queue_counts.queue
 """
 
-# job.list: the rowid is the order of arrival. A filter with a short index of its own uses it; a filter on state or
-# queue walks idx_jobs_state_queue once for each (state, queue), whose entries are in order of arrival, and merges.
-LIST = f"SELECT {rows.LISTED_COLUMNS}, rowid FROM jobs {{index}} WHERE {{where}} ORDER BY rowid {{order}} LIMIT :limit"
+# job.list: the number is the order of arrival. A filter with an index of its own uses it; a filter on state or queue
+# walks the index of each state once for each queue and merges what it finds.
+LIST = (
+    f"SELECT {rows.LISTED_COLUMNS}, number FROM jobs {{index}} WHERE {{where}} ORDER BY number {{order}} LIMIT :limit"
+)
 INDEX_OF = {
-    "user_tag": "INDEXED BY idx_jobs_user_tag",
-    "chain_group_id": "INDEXED BY idx_jobs_group",
-    "subject_key": "INDEXED BY idx_jobs_subject_generation",
-    "subject_prefix": "INDEXED BY idx_jobs_subject_generation",
+    "user_tag": "idx_jobs_user_tag",
+    "chain_group_id": "idx_jobs_group",
+    "subject_key": "idx_jobs_subject_generation",
+    "subject_prefix": "idx_jobs_subject_generation",
 }
+INDEX_OF_STATE = {"QUEUED": "idx_jobs_pop", "SCHEDULED": "idx_jobs_scheduled", "RUNNING": "idx_jobs_running"}
 
 
 class LoggedRun(NamedTuple):
@@ -129,27 +158,27 @@ def listing(params: ListParams) -> Listing:
 async def job(db: Connection, prefix: str) -> JobWithRuns:
     sql = GET_BY_ID if len(prefix) == 36 else GET_BY_PREFIX
     found = list(await db.execute_fetchall(sql, {"id": prefix.lower()}))
-    return rows.job_with_runs(find.the_one(found, prefix))
+    return rows.job_with_runs(find.the_one(found, prefix, id_at=0))
 
 
 async def state(db: Connection, prefix: str) -> tuple[str, str]:
     """(id, state): all that a wait needs to look at until there is something to show."""
     sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
-    job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+    _, job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
     return job_id, now
 
 
 async def logged_run(db: Connection, job_id: str, attempt: int | None, run_id: str | None) -> LoggedRun:
     values = {"job_id": job_id, "attempt": attempt, "run_id": run_id}
     (row,) = await db.execute_fetchall(LOGGED_RUN, values)
-    if row[6] is None and (attempt is not None or run_id is not None):
+    if row[3] is None and (attempt is not None or run_id is not None):
         raise RunNotFound(f"job {job_id} has no run {attempt or run_id}", "job.get lists its runs", job_id=job_id)
-    return LoggedRun(row[0], row[1], rows.error(*row[2:6]), *row[6:])
+    return LoggedRun(row[0], row[1], rows.error(row[2]), *row[3:])
 
 
 async def log_is_cut(db: Connection, job_id: str, run_id: str | None) -> bool:
     """Whether output of that run was lost, for whatever reason; known when it has ended."""
-    found = await db.execute_fetchall(LOG_IS_CUT, {"job_id": job_id, "run_id": run_id})
+    found = await db.execute_fetchall(LOG_IS_CUT, {"job_id": job_id, "run_id": run_id, "since": 0})
     return bool(list(found))
 
 
@@ -181,9 +210,9 @@ async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list
 
 
 async def stream_ends(db: Connection) -> tuple[int, int]:
-    """(oldest sequence kept, newest ever given); with nothing kept, the oldest is the next one."""
-    (oldest, newest) = next(iter(await db.execute_fetchall(ENDS_OF_STREAM)))
-    return (newest or 0) + 1 if oldest is None else oldest, newest or 0
+    """(oldest sequence kept, newest ever given); the newest event is always kept."""
+    oldest, newest = next(iter(await db.execute_fetchall(ENDS_OF_STREAM)))
+    return oldest, newest
 
 
 async def queue_rows(db: Connection) -> list[tuple[Any, ...]]:
@@ -208,14 +237,14 @@ async def _walks(db: Connection, listing: Listing) -> Iterable[dict[str, str]]:
 def _statement(listing: Listing, walk: dict[str, str]) -> tuple[str, dict[str, Any]]:
     where = ["1"]
     values: dict[str, Any] = {"limit": listing.limit + 1}
-    index = "INDEXED BY idx_jobs_state_queue" if walk else "NOT INDEXED"
     for field, value in {**listing.filters, **walk}.items():
-        index = INDEX_OF.get(field, index)
         clause, bound = CLAUSES[field](value) if not isinstance(value, list) else _one_of(field, value)
         where.append(clause)
         values |= bound
+    index, condition = _index(listing, walk)
+    where.append(condition)
     if listing.cursor is not None:
-        where.append(f"rowid {'<' if listing.newest_first else '>'} :cursor")
+        where.append(f"number {'<' if listing.newest_first else '>'} :cursor")
         values["cursor"] = listing.cursor
     order = "DESC" if listing.newest_first else "ASC"
     return LIST.format(index=index, where=" AND ".join(where), order=order), values
@@ -227,6 +256,19 @@ def _cursor(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidParams("not a cursor of job.list", "pass next_cursor as it came", path="$.cursor")
     return int(text)
+
+
+def _index(listing: Listing, walk: dict[str, str]) -> tuple[str, str]:
+    """The index to use, and the condition that its rows meet."""
+    if walk:
+        state = walk["state"]
+        if state in INDEX_OF_STATE:
+            return f"INDEXED BY {INDEX_OF_STATE[state]}", f"state = '{state}'"
+        return "INDEXED BY idx_jobs_state_queue", "finished_at IS NOT NULL"
+    for field, index in INDEX_OF.items():
+        if field in listing.filters:
+            return f"INDEXED BY {index}", "subject_key <> ''" if "subject" in field else "1"
+    return "NOT INDEXED", "1"
 
 
 def _equal(field: str) -> Any:

@@ -1,4 +1,4 @@
-"""From rows of `jobs` to what a caller is shown; the columns are named here once."""
+"""From rows of `jobs` and `job_events` to what a caller is shown. JobView is the one list of a job's fields."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.event import Event
 from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns
@@ -13,31 +14,27 @@ from semantica_daemon.wire.run import Error, Progress, RunView
 from semantica_daemon.wire.types import NULL
 
 SHORT = 4096
-_SAME = (
-    "id", "trace_id", "queue", "job_type", "priority", "state", "created_at", "started_at", "finished_at",
-    "queued_at", "updated_at", "pid", "attempts", "max_attempts", "run_count", "claim_attempts", "backoff_factor",
-    "backoff_base_ms", "deadline", "ttl_ms", "expires_at", "timeout_ms", "grace_ms", "on_interrupt", "leftovers",
-    "schedule_type", "scheduled_at", "schedule_delay_ms", "wait_for_event", "parent_job_id", "chain_group_id",
-    "user_tag", "log_path", "artifact_path", "run_id", "position", "supersede", "on_running", "max_interrupts",
-    "superseded_by", "cancel_requested_at", "exit_code", "idempotency_key", "spec_hash", "retry_of",
-    "event_met_at", "debounce_ms", "max_wait_ms", "template_id", "schedule_id",
-)  # fmt: skip
-_SHAPED = (
-    "subject_key", "generation", "execution_mode", "wait_for_idle", "require_charging", "stale", "stop_when_lost",
-    "progress_percent", "progress_phase", "progress_items_completed", "progress_items_total", "progress_message",
-    "error_code", "error_class", "error_message", "error_details",
-)  # fmt: skip
 _TEXTS = ("env_vars", "payload", "result_summary")
-COLUMNS = _SAME + _SHAPED + _TEXTS
-
-JOB_COLUMNS = ", ".join(COLUMNS)
+# Fields of JobView that are no column: made from others here, stored in `spec`, or of a later version.
+_MADE = ("job_id", "event_met_at", "truncated", "progress", "error", "workspace_path", "archived_at", "held_at")
+_PLAIN = tuple(
+    name for name in JobView.__struct_fields__ if name not in (*_MADE, *_TEXTS, *RestOfSpec.__struct_fields__)
+)
+_EVENT_MET_AT = """CASE WHEN wait_for_event IS NOT NULL THEN (
+    SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
+  ) END AS event_met_at"""
+_SMALL = (*_PLAIN, _EVENT_MET_AT, "progress", "error", "spec", "env_vars")
 _LONG = {name: f"coalesce(length(CAST({name} AS BLOB)), 0) > {SHORT}" for name in ("payload", "result_summary")}
 _CUT = [f"CASE WHEN {long} THEN NULL ELSE {name} END AS {name}" for name, long in _LONG.items()]
-_IS_CUT = f"{' OR '.join(_LONG.values())} AS truncated"
-LISTED_COLUMNS = ", ".join([*_SAME, *_SHAPED, "env_vars", *_CUT, _IS_CUT])
+
+JOB_COLUMNS = ", ".join([*_SMALL, "payload", "result_summary"])
+LISTED_COLUMNS = ", ".join([*_SMALL, *_CUT, f"{' OR '.join(_LONG.values())} AS truncated"])
+_NAMES = (*_PLAIN, "event_met_at", "progress", "error", "spec", *_TEXTS)
 
 _runs = msgspec.json.Decoder(list[RunView])
 _conditions = msgspec.json.Decoder(list[Condition])
+_progress = msgspec.json.Decoder(Progress)
+_error = msgspec.json.Decoder(Error)
 
 
 def raw(text: str | None) -> Raw:
@@ -51,7 +48,7 @@ def recorded(row: Any) -> Recorded:
 
 
 def queue_stats(row: Any) -> QueueStats:
-    return QueueStats(**dict(zip(QueueStats.__struct_fields__, row, strict=True)))
+    return QueueStats(*row)
 
 
 def job_with_runs(row: Any) -> JobWithRuns:
@@ -63,33 +60,23 @@ def listed(row: Any) -> JobView:
     return JobView(**_fields(row[:-1]), truncated=bool(row[-1]))
 
 
+def error(text: str | None) -> Error | None:
+    return None if text is None else _error.decode(text)
+
+
 def _fields(row: Any) -> dict[str, Any]:
-    """The view's fields: those with the column's own name, and those that are shaped from several."""
-    column = dict(zip(COLUMNS, row, strict=True))
-    fields = {name: column[name] for name in _SAME}
-    lane, numbered = bool(column["subject_key"]), column["supersede"] != "none"
+    fields: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
+    lane, numbered = bool(fields["subject_key"]), fields["supersede"] != "none"
+    fields |= msgspec.structs.asdict(rest_of(fields.pop("spec")))
+    fields |= {name: bool(fields[name]) for name in ("wait_for_idle", "require_charging", "stale")}
+    fields |= {name: raw(fields[name]) for name in _TEXTS}
+    progress = fields["progress"]
     return fields | {
-        "job_id": column["id"],
-        "subject_key": column["subject_key"] if lane else None,
-        "generation": column["generation"] if lane and (numbered or column["generation"]) else None,
-        "superseded_by": column["superseded_by"] or None,
-        "execution_mode": column["execution_mode"] or "EXTERNAL",
-        "wait_for_idle": bool(column["wait_for_idle"]),
-        "require_charging": bool(column["require_charging"]),
-        "stale": bool(column["stale"]),
-        "stop_when_lost": bool(column["stop_when_lost"]),
-        "progress": _progress(column),
-        "error": error(*(column[f"error_{name}"] for name in ("code", "class", "message", "details"))),
-        **{name: raw(column[name]) for name in _TEXTS},
+        "job_id": fields["id"],
+        "subject_key": fields["subject_key"] if lane else None,
+        "generation": fields["generation"] if lane and (numbered or fields["generation"]) else None,
+        "superseded_by": fields["superseded_by"] or None,
+        "execution_mode": fields["execution_mode"] or "EXTERNAL",
+        "progress": None if progress is None else _progress.decode(progress),
+        "error": error(fields["error"]),
     }
-
-
-def _progress(column: dict[str, Any]) -> Progress | None:
-    said = [column[f"progress_{name}"] for name in Progress.__struct_fields__]
-    return None if all(value is None for value in said) else Progress(*said)
-
-
-def error(code: str | None, class_: Any, message: str, details: str | None) -> Error | None:
-    if code is None:
-        return None
-    return Error(code, class_, message, msgspec.json.decode(details) if details else None)

@@ -16,18 +16,36 @@ COLUMNS = (
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
     "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message",
 )  # fmt: skip
-AROUND = ("subject_key", "job_type", "supersede", "priority", "position", "awaits_turn", "schedule_id")
-JOB = f"SELECT {', '.join(COLUMNS)}, {', '.join(AROUND)} FROM jobs WHERE id = :id"
-CONDITIONS = "SELECT key, value, met_at FROM job_conditions WHERE job_id = :id ORDER BY key"
+AROUND = ("subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id")
+_MADE = {
+    "event_met_at": """(
+    SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
+  )""",
+    "debounce_ms": "json_extract(spec, '$.debounce_ms')",
+    "error_code": "json_extract(error, '$.code')",
+    "error_message": "json_extract(error, '$.message')",
+    "awaits_turn": """EXISTS (
+    SELECT 1
+    FROM job_conditions
+    WHERE job_id = jobs.id AND key = 'semantica:turn:' || schedule_id AND waiting = 1
+  )""",
+}
+JOB = f"SELECT {', '.join(_MADE.get(name, name) for name in COLUMNS + AROUND)} FROM jobs WHERE id = :id"
+CONDITIONS = """
+SELECT key, value, met_at
+FROM job_conditions
+WHERE job_id = :id AND substr(key, 1, 10) <> 'semantica:'
+ORDER BY key
+"""
 HIGHER = """
 SELECT count(*)
 FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND execution_mode IS NOT NULL AND queue = :queue AND priority > :priority
+WHERE state = 'QUEUED' AND queue = :queue AND claim_class = :claim_class AND priority > :priority
 """
 BEFORE = """
 SELECT count(*)
 FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND execution_mode IS NOT NULL AND queue = :queue AND priority = :priority
+WHERE state = 'QUEUED' AND queue = :queue AND claim_class = :claim_class AND priority = :priority
   AND position < :position
 """
 RUNNING = """
@@ -38,17 +56,22 @@ WHERE state = 'RUNNING'
 EARLIER = """
 SELECT id
 FROM jobs INDEXED BY idx_jobs_schedule_live
-WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND awaits_turn = 0
+WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id
+  AND NOT EXISTS (
+    SELECT 1
+    FROM job_conditions
+    WHERE job_id = jobs.id AND key = 'semantica:turn:' || schedule_id AND waiting = 1
+  )
 LIMIT 1
 """
-RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND ended_runs > 0"
+RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_runs > 0"
 
 
 async def standing(db: Connection, prefix: str, limits: Limits) -> Standing:
     await db.execute("BEGIN")
     try:
         sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
-        job_id, _ = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+        _, job_id, _ = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
         row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
         job = dict(zip(COLUMNS + AROUND, row, strict=True))
         around = {name: job.pop(name) for name in AROUND}

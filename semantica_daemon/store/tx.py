@@ -1,4 +1,7 @@
-"""A transaction as a verb sees it: statements, the given instant, and what it has to say once it is committed."""
+"""A transaction as a verb sees it: statements, the current instant, and what is published once it is committed.
+
+Verbs read a job as a `ChangedJob`, change it through `transition`, and emit events here.
+"""
 
 import sqlite3
 from typing import Any
@@ -10,28 +13,71 @@ from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
-from semantica_daemon.store.counts import COLUMN_OF, Counts, Move
+from semantica_daemon.model.state import RUNNING
+from semantica_daemon.store.counts import Counts, Move
 from semantica_daemon.store.ids import Ids
+from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
 
 INSERT_EVENT = """
 INSERT INTO job_events (
-  sequence, job_id, job_sequence, timestamp_at, event_type, level,
-  message, payload, correlation_id, queue, user_tag, subsystem
-) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, substr(?5, 1, instr(?5, '.') - 1))
+  sequence, job_number, job_sequence, previous, timestamp_at, event_type, level, message, payload, correlation_id,
+  queue, user_tag
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-class Touched(Struct, frozen=True, gc=False):
-    """What every change of a job returns: enough to tell the world of it."""
+class ChangedJob(Struct, frozen=True, gc=False):
+    """A job as it was before the change: the columns that its transitions, events and `ended` go by."""
 
+    number: int
     job_id: str
+    state: str
     queue: str
+    job_type: str
+    subject_key: str
+    supersede: str
+    schedule_id: str | None
     user_tag: str | None
     trace_id: str | None
-    job_sequence: int
+    event_count: int
+    last_event: int | None
+    created_at: int
+    queued_at: int | None
+    started_at: int | None
+    scheduled_at: int | None
+    deadline: int | None
+    ttl_ms: int | None
+    priority: int
+    wait_for_idle: int
+    require_charging: int
+    unmet: int
+    claim_class: int
+    blocked_by: str | None
+    attempts: int
+    max_attempts: int
+    backoff_factor: float
+    claim_attempts: int
+    run_count: int
+    stop_state: str | None
+    stale: int
+    superseded_by: str | None
+    spec: str | None
+
+    @property
+    def lane(self) -> str | None:
+        """The name of its lane's room; None when it belongs to no lane."""
+        in_lane = self.subject_key and self.supersede != "none"
+        return lane_room(self.subject_key, self.job_type) if in_lane else None
+
+
+def lane_room(subject_key: str, job_type: str) -> str:
+    return f"lane:{job_type}:{subject_key}"
+
+
+READ_JOB = f"SELECT {', '.join(ChangedJob.__struct_fields__).replace('job_id', 'id')} FROM jobs WHERE number = ?"
 
 
 class StopRun(Struct, frozen=True, gc=False):
@@ -41,87 +87,107 @@ class StopRun(Struct, frozen=True, gc=False):
     cause: Stop
 
 
-class Given(Struct):
+class TxContext(Struct):
     """What every transaction of a database works with."""
 
     counts: Counts
+    ready: ReadyQueues
     ids: Ids
     admission: Admission
     machine: CurrentFacts
 
 
 class Tx:
-    """One per batch. Everything but the statements themselves can be taken back to a mark."""
+    """One per batch of commands."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int, position: int, given: Given) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: int, sequence: int, position: int, ctx: TxContext) -> None:
         self.execute = connection.execute
         self.connection = connection
         self.now = now
-        self.counts = given.counts
-        self.ids = given.ids
+        self.counts = ctx.counts
+        self.ready = ctx.ready
+        self.ids = ctx.ids
         self.position = position
-        self.facts = given.machine.facts
-        self.admit = given.admission.admit
+        self.facts = ctx.machine.facts
+        self.admit = ctx.admission.admit
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
+        self.opened: list[int] = []  # jobs whose last gate was opened; `writes/promote` makes them QUEUED
         self.due: int | None = None
+        self._first_sequence = sequence + 1
         self._events: list[tuple[Any, ...]] = []
+        self._recorded: list[Recorded] = []
         self._moves: list[Move] = []
+
+    def read(self, number: int) -> ChangedJob:
+        return ChangedJob(*self.execute(READ_JOB, (number,)).fetchone())
+
+    @property
+    def next_sequence(self) -> int:
+        """The number that the next event will get."""
+        return self._first_sequence + len(self._events)
 
     def next_position(self) -> int:
         self.position += 100
         return self.position
 
     def wake_at(self, instant: int | None) -> None:
-        """Something becomes due then; the scheduler is told after the commit."""
+        """Something becomes due then; the scheduler is woken after the commit."""
         if instant is not None and (self.due is None or instant < self.due):
             self.due = instant
 
     def moved(self, queue: str, origin: str | None, to: str) -> None:
-        if origin is not None:
-            self.add(queue, COLUMN_OF[origin], -1)
-        self.add(queue, COLUMN_OF[to], 1)
+        """A job of that queue has gone from one state to another; `origin` None: it is new."""
+        self._add((queue, origin, to))
+        if origin == RUNNING:
+            self.ready.slot_freed(queue)
 
-    def add(self, queue: str, column: str, delta: int) -> None:
-        move = (queue, column, delta)
-        self.counts.add(move)
+    def add(self, queue: str, total: str, delta: int) -> None:
+        self._add((queue, total, delta))
+
+    def _add(self, move: Move) -> None:
+        self.counts.apply(move)
         self._moves.append(move)
 
-    def emit(self, job: Touched, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> None:
-        body = b"{}" if payload is None else encode(payload)
-        self._events.append(
-            (job.job_id, job.job_sequence, self.now, event_type, level, message, body.decode(),
-             job.trace_id, job.queue, job.user_tag)
-        )  # fmt: skip
+    def emit(
+        self, job: ChangedJob, event_type: str, message: str = "", payload: Any = None, level: str = "info"
+    ) -> int:
+        """The next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""
+        about = (job.number, job.job_id, job.event_count + 1, job.last_event, job.trace_id, job.queue, job.user_tag)
+        return self.emit_as(about, event_type, message, payload, level)
 
     def announce(
         self, event_type: str, message: str, payload: Any = None, queue: str | None = None, level: str = "info"
     ) -> None:
         """An event of no job: queue.*, schedule.*, event.* and daemon.*."""
-        body = b"{}" if payload is None else encode(payload)
-        self._events.append((None, None, self.now, event_type, level, message, body.decode(), None, queue, None))
+        self.emit_as((None, None, None, None, None, queue, None), event_type, message, payload, level)
 
-    def mark(self) -> tuple[int, int, int, int, int | None]:
-        return len(self._events), len(self._moves), len(self.stops), len(self.secrets), self.due
+    def emit_as(self, about: tuple[Any, ...], event_type: str, message: str, payload: Any, level: str) -> int:
+        """`about`: job number, job id, job_sequence, the job's event before, trace id, queue, tag."""
+        number, job_id, job_sequence, previous, trace_id, queue, user_tag = about
+        body = "{}" if payload is None else encode(payload).decode()
+        sequence, now = self.next_sequence, self.now
+        self._events.append((
+            sequence, number, job_sequence, previous, now, event_type, level, message, body, trace_id, queue, user_tag,
+        ))  # fmt: skip
+        event = Event(sequence, job_sequence, job_id, now, event_type, level, message, Raw(body))
+        self._recorded.append(Recorded(event, queue, user_tag, len(message) + len(body)))
+        return sequence
 
-    def back_to(self, mark: tuple[int, int, int, int, int | None]) -> None:
-        events, moves, stops, secrets, self.due = mark
-        for queue, column, delta in self._moves[moves:]:
-            self.counts.add((queue, column, -delta))
+    @property
+    def recorded(self) -> int:
+        """How much was emitted or counted so far: a command that leaves it as it was has changed nothing."""
+        return len(self._events) + len(self._moves)
+
+    def undo_counts(self) -> None:
+        """The transaction was rolled back: the counts and rules in memory follow."""
+        for move in reversed(self._moves):
+            self.counts.undo(move)
         self.counts.load_rules(self.connection)
-        del self._events[events:], self._moves[moves:], self.stops[stops:], self.secrets[secrets:]
 
-    def flush(self, sequence: int) -> list[Recorded]:
-        """Number and store the events; called once, last, so that the sequence has no gaps."""
-        if self._moves:
-            self.counts.flush(self.connection)
-        rows = [(number, *event) for number, event in enumerate(self._events, sequence + 1)]
-        if rows:
-            self.connection.executemany(INSERT_EVENT, rows)
-        return [_recorded(row) for row in rows]
-
-
-def _recorded(row: tuple[Any, ...]) -> Recorded:
-    number, job_id, job_sequence, at, event_type, level, message, payload, _, queue, user_tag = row
-    event = Event(number, job_sequence, job_id, at, event_type, level, message, Raw(payload))
-    return Recorded(event, queue, user_tag, len(message) + len(payload))
+    def flush(self) -> list[Recorded]:
+        """Stores the events and the totals; called once, last."""
+        self.counts.flush(self.connection)
+        if self._events:
+            self.connection.executemany(INSERT_EVENT, self._events)
+        return self._recorded

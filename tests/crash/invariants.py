@@ -16,66 +16,66 @@ CHANGES = "event_type NOT IN ('job.log', 'job.progress', 'job.unresponsive')"
 # Each finds what must not be; the first few of them are shown. By a clock that was set nobody can tell what was first.
 BROKEN = {
     "the sequence has a gap": """
-        SELECT count(*), min(sequence), max(sequence) FROM job_events
+        SELECT count(*), min(sequence), max(sequence) FROM events
         HAVING count(*) <> max(sequence) OR min(sequence) <> 1""",
     "the events of a job are not numbered 1, 2, 3": """
         SELECT jobs.id, event_count, count(*), max(job_sequence)
-        FROM jobs LEFT JOIN job_events ON job_events.job_id = jobs.id
+        FROM jobs LEFT JOIN events ON events.job_id = jobs.id
         GROUP BY jobs.id
         HAVING count(*) <> event_count OR max(job_sequence) <> event_count OR min(job_sequence) <> 1""",
     "an event of a job that is not there": """
-        SELECT sequence, job_id FROM job_events
+        SELECT sequence, job_id FROM events
         WHERE job_id IS NOT NULL AND job_id NOT IN (SELECT id FROM jobs)""",
     "a job is not what its last event says": f"""
         SELECT jobs.id, jobs.state, last.told
         FROM jobs JOIN (
-          SELECT job_id, {STATE_OF_EVENT} AS told, max(sequence) FROM job_events
+          SELECT job_id, {STATE_OF_EVENT} AS told, max(sequence) FROM events
           WHERE job_id IS NOT NULL AND {CHANGES} GROUP BY job_id
         ) AS last ON last.job_id = jobs.id
         WHERE {STATE_AS_TOLD} <> last.told""",
     "a job ended more than once": """
-        SELECT job_id, count(*) FROM job_events
+        SELECT job_id, count(*) FROM events
         WHERE event_type IN ('job.done', 'job.failed', 'job.cancelled', 'job.superseded',
           'job.skipped_ttl', 'job.skipped_deadline')
         GROUP BY job_id HAVING count(*) > 1""",
     "a run goes on though its job does not": """
-        SELECT job_runs.run_id, jobs.state FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id
-        WHERE (job_runs.status = 'RUNNING') <> (jobs.state = 'RUNNING' AND jobs.run_id = job_runs.run_id)""",
+        SELECT runs.run_id, jobs.state FROM runs JOIN jobs ON jobs.id = runs.job_id
+        WHERE (runs.status = 'RUNNING') <> (jobs.state = 'RUNNING' AND jobs.run_id = runs.run_id)""",
     "the number of runs is not what the job counts": """
-        SELECT jobs.id, run_count, count(job_runs.run_id)
-        FROM jobs LEFT JOIN job_runs ON job_runs.job_id = jobs.id
-        GROUP BY jobs.id HAVING count(job_runs.run_id) <> run_count""",
+        SELECT jobs.id, run_count, count(runs.run_id)
+        FROM jobs LEFT JOIN runs ON runs.job_id = jobs.id
+        GROUP BY jobs.id HAVING count(runs.run_id) <> run_count""",
     "the attempts are not the runs that were not given back": """
-        SELECT jobs.id, attempts, count(job_runs.run_id)
-        FROM jobs LEFT JOIN job_runs ON job_runs.job_id = jobs.id AND status <> 'INTERRUPTED'
-        GROUP BY jobs.id HAVING count(job_runs.run_id) <> attempts""",
+        SELECT jobs.id, attempts, count(runs.run_id)
+        FROM jobs LEFT JOIN runs ON runs.job_id = jobs.id AND status <> 'INTERRUPTED'
+        GROUP BY jobs.id HAVING count(runs.run_id) <> attempts""",
     "a process is known by halves": """
-        SELECT job_runs.run_id, execution_mode, job_runs.pid, pid_started_at, boot_id, job_runs.log_path
-        FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id
-        WHERE (job_runs.pid IS NULL) + (pid_started_at IS NULL) + (boot_id IS NULL) + (job_runs.log_path IS NULL)
-          NOT IN (0, 4) OR (execution_mode <> 'SUBPROCESS' AND job_runs.pid IS NOT NULL)""",
+        SELECT runs.run_id, execution_mode, runs.pid, pid_started_at, boot_id, runs.log_path
+        FROM runs JOIN jobs ON jobs.id = runs.job_id
+        WHERE (runs.pid IS NULL) + (pid_started_at IS NULL) + (boot_id IS NULL) + (runs.log_path IS NULL)
+          NOT IN (0, 4) OR (execution_mode <> 'SUBPROCESS' AND runs.pid IS NOT NULL)""",
     "a job does not know the process of its run": """
-        SELECT jobs.id, jobs.pid, job_runs.pid FROM jobs JOIN job_runs USING (run_id)
-        WHERE jobs.pid IS NOT job_runs.pid OR jobs.log_path IS NOT job_runs.log_path""",
+        SELECT jobs.id, jobs.pid, runs.pid FROM jobs JOIN runs USING (run_id)
+        WHERE jobs.pid IS NOT runs.pid OR jobs.log_path IS NOT runs.log_path""",
     "a start that was not told, or told without one": """
-        SELECT jobs.id, sum(execution_mode = 'IN_PROCESS' OR job_runs.pid IS NOT NULL) AS starts, (
-          SELECT count(*) FROM job_events WHERE job_id = jobs.id AND event_type = 'job.started') AS told
-        FROM jobs JOIN job_runs ON job_runs.job_id = jobs.id
+        SELECT jobs.id, sum(execution_mode = 'IN_PROCESS' OR runs.pid IS NOT NULL) AS starts, (
+          SELECT count(*) FROM events WHERE job_id = jobs.id AND event_type = 'job.started') AS told
+        FROM jobs JOIN runs ON runs.job_id = jobs.id
         GROUP BY jobs.id HAVING starts <> told""",
     "two runs of a job overlap": """
-        SELECT one.run_id, other.run_id FROM job_runs AS one JOIN job_runs AS other USING (job_id)
-        WHERE one.rowid < other.rowid AND (one.finished_at IS NULL OR (one.finished_at > other.started_at
-          AND NOT EXISTS (SELECT 1 FROM job_events WHERE event_type = 'daemon.clock_stepped')))""",
+        SELECT one.run_id, other.run_id FROM runs AS one JOIN runs AS other USING (job_id)
+        WHERE one.number < other.number AND (one.finished_at IS NULL OR (one.finished_at > other.started_at
+          AND NOT EXISTS (SELECT 1 FROM events WHERE event_type = 'daemon.clock_stepped')))""",
     "a job for one attempt ran more than once": """
-        SELECT jobs.id, count(*) FROM jobs JOIN job_runs ON job_runs.job_id = jobs.id
-        WHERE max_attempts <= 1 AND on_interrupt = 'fail'
-          AND NOT (status = 'INTERRUPTED' AND json_extract(error, '$.code') IN ('E_SPAWN', 'E_CONDITION_LOST'))
+        SELECT jobs.id, count(*) FROM jobs JOIN runs ON runs.job_id = jobs.id
+        WHERE max_attempts <= 1 AND json_extract(spec, '$.on_interrupt') IS NULL
+          AND NOT (status = 'INTERRUPTED' AND json_extract(runs.error, '$.code') IN ('E_SPAWN', 'E_CONDITION_LOST'))
         GROUP BY jobs.id HAVING count(*) > 1""",
     "a job ran more often than it may": """
         SELECT id, attempts, max_attempts FROM jobs WHERE attempts > max(max_attempts, 1)""",
     "an idempotency key stands for two jobs": """
-        SELECT idempotency_key, count(*) FROM jobs
-        WHERE idempotency_key IS NOT NULL GROUP BY idempotency_key HAVING count(*) > 1""",
+        SELECT json_extract(spec, '$.idempotency_key') AS key, count(*) FROM jobs
+        WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1""",
     "two live jobs of a lane wait": """
         SELECT subject_key, job_type, count(*) FROM jobs
         WHERE subject_key <> '' AND supersede <> 'none' AND state IN ('QUEUED', 'SCHEDULED')
@@ -91,15 +91,14 @@ BROKEN = {
     "an older generation started after a newer one": """
         SELECT * FROM (
           SELECT jobs.id, generation, max(generation) OVER (
-            PARTITION BY subject_key, job_type ORDER BY job_runs.rowid
+            PARTITION BY subject_key, job_type ORDER BY runs.run_id
           ) AS newest_yet
-          FROM job_runs JOIN jobs ON jobs.id = job_runs.job_id WHERE subject_key <> ''
+          FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE subject_key <> ''
         ) WHERE newest_yet > generation""",
     "what a job waits for is not what it counts": """
         SELECT id, state, unmet FROM jobs
-        WHERE state IN ('SCHEDULED', 'QUEUED', 'RUNNING') AND unmet <> awaits_turn
-          + (wait_for_event IS NOT NULL AND event_met_at IS NULL)
-          + (SELECT count(*) FROM job_conditions WHERE job_id = jobs.id AND met_at IS NULL)""",
+        WHERE state IN ('SCHEDULED', 'QUEUED', 'RUNNING') AND unmet <> (
+          SELECT count(*) FROM job_conditions WHERE job_id = jobs.id AND met_at IS NULL)""",
     "a job has started, or may, that still waits for something": """
         SELECT id, state, unmet FROM jobs WHERE state IN ('QUEUED', 'RUNNING') AND unmet > 0""",
     "a condition is looked up for none that waits, or not for one that does": """
@@ -107,51 +106,64 @@ BROKEN = {
         WHERE waiting <> (state = 'SCHEDULED' AND met_at IS NULL)""",
     "a debounced job is held back longer than its lane may be": """
         SELECT id, created_at, scheduled_at, postponed_since FROM jobs
-        WHERE state = 'SCHEDULED' AND attempts = 0 AND debounce_ms IS NOT NULL AND schedule_type = 'IMMEDIATE'
-          AND scheduled_at > postponed_since + max_wait_ms""",
+        WHERE state = 'SCHEDULED' AND attempts = 0 AND schedule_type = 'IMMEDIATE'
+          AND scheduled_at > postponed_since + json_extract(spec, '$.max_wait_ms')""",
     "a job waits for a turn that nobody will pass on": """
-        SELECT id, schedule_id FROM jobs
-        WHERE finished_at IS NULL AND awaits_turn = 1 AND NOT EXISTS (
-          SELECT 1 FROM jobs AS other
-          WHERE other.schedule_id = jobs.schedule_id AND other.finished_at IS NULL AND other.awaits_turn = 0)""",
+        WITH live AS (
+          SELECT id, schedule_id, EXISTS (
+            SELECT 1 FROM job_conditions
+            WHERE job_id = jobs.id AND key = 'semantica:turn:' || schedule_id AND waiting = 1) AS awaits_turn
+          FROM jobs WHERE finished_at IS NULL AND schedule_id IS NOT NULL)
+        SELECT id, schedule_id FROM live
+        WHERE awaits_turn = 1 AND NOT EXISTS (
+          SELECT 1 FROM live AS other WHERE other.schedule_id = live.schedule_id AND other.awaits_turn = 0)""",
     "a schedule has fired twice for one time": """
         SELECT json_extract(payload, '$.schedule_id') AS schedule, json_extract(payload, '$.trigger_at') AS at, count(*)
-        FROM job_events WHERE event_type = 'schedule.fired'
-          AND NOT EXISTS (SELECT 1 FROM job_events WHERE event_type = 'daemon.clock_stepped')
+        FROM events WHERE event_type = 'schedule.fired'
+          AND NOT EXISTS (SELECT 1 FROM events WHERE event_type = 'daemon.clock_stepped')
         GROUP BY schedule, at HAVING count(*) > 1""",
     "a schedule has made a job that it does not tell of": """
         SELECT id, schedule_id FROM jobs
         WHERE schedule_id IS NOT NULL AND (id, schedule_id) NOT IN (
           SELECT json_extract(payload, '$.job_id'), json_extract(payload, '$.schedule_id')
-          FROM job_events WHERE event_type = 'schedule.fired')""",
+          FROM events WHERE event_type = 'schedule.fired')""",
     "a schedule tells of a job that it has not made": """
-        SELECT sequence, payload FROM job_events
+        SELECT sequence, payload FROM events
         WHERE event_type = 'schedule.fired' AND json_extract(payload, '$.job_id') NOT IN (SELECT id FROM jobs)""",
     "a schedule has a time though it is disabled, or none though it is not": """
         SELECT schedule_id, enabled, next_trigger_at FROM schedules WHERE enabled <> (next_trigger_at IS NOT NULL)""",
     "a queue miscounts": """
         SELECT queue, 'counted' FROM queue_counts AS kept
-        WHERE (queued, scheduled, running, done, failed, cancelled, superseded) <> (
-          SELECT sum(state = 'QUEUED'), sum(state = 'SCHEDULED'), sum(state = 'RUNNING'), sum(state = 'DONE'),
-            sum(state = 'FAILED'), sum(state = 'CANCELLED'), sum(state = 'SUPERSEDED')
+        WHERE (done, failed, cancelled, superseded) <> (
+          SELECT sum(state = 'DONE'), sum(state = 'FAILED'), sum(state = 'CANCELLED'), sum(state = 'SUPERSEDED')
           FROM jobs WHERE jobs.queue = kept.queue)""",
     "a job of an earlier daemon still runs": """
-        SELECT job_id FROM job_events JOIN jobs ON jobs.id = job_id
+        SELECT job_id FROM events JOIN jobs ON jobs.id = job_id
         WHERE event_type = 'job.started' AND state = 'RUNNING'
-          AND json_extract(job_events.payload, '$.run_id') = jobs.run_id
-          AND sequence < (SELECT max(sequence) FROM job_events WHERE event_type = 'daemon.started')""",
+          AND json_extract(events.payload, '$.run_id') = jobs.run_id
+          AND sequence < (SELECT max(sequence) FROM events WHERE event_type = 'daemon.started')""",
     "a job that an earlier daemon claimed still waits for its process": """
-        SELECT jobs.id FROM jobs JOIN job_runs USING (run_id)
-        WHERE state = 'RUNNING' AND job_runs.pid IS NULL AND job_runs.started_at < (
-          SELECT timestamp_at FROM job_events WHERE event_type = 'daemon.started' ORDER BY sequence DESC LIMIT 1)
+        SELECT jobs.id FROM jobs JOIN runs USING (run_id)
+        WHERE state = 'RUNNING' AND runs.pid IS NULL AND runs.started_at < (
+          SELECT timestamp_at FROM events WHERE event_type = 'daemon.started' ORDER BY sequence DESC LIMIT 1)
           AND execution_mode = 'SUBPROCESS'""",
 }
+
+
+# Runs and events name their job by its number; the questions above ask by its id.
+VIEWS = (
+    "CREATE TEMP VIEW runs AS SELECT job_runs.*, id AS job_id FROM job_runs JOIN jobs ON jobs.number = job_number",
+    """CREATE TEMP VIEW events AS SELECT job_events.*, coalesce(id, job_number) AS job_id
+FROM job_events LEFT JOIN jobs ON jobs.number = job_number""",
+)
 
 
 @contextmanager
 def reading(home: Path) -> Iterator[sqlite3.Connection]:
     """One snapshot for all questions, so that a daemon at work does not change the answers between them."""
     connection = sqlite3.connect(f"file:{home / 'meta.db'}?mode=ro", uri=True, isolation_level=None)
+    for view in VIEWS:
+        connection.execute(view)
     connection.execute("BEGIN")
     try:
         yield connection

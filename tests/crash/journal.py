@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from tests.crash import command
 from tests.crash.invariants import reading
 
-RUNS = "SELECT run_id, job_id FROM job_runs"
-ONCE = "SELECT id FROM jobs WHERE max_attempts <= 1 AND on_interrupt = 'fail'"
+RUNS = "SELECT run_id, job_id FROM runs"
+ONCE = "SELECT id FROM jobs WHERE max_attempts <= 1 AND json_extract(spec, '$.on_interrupt') IS NULL"
 DONE = "SELECT run_id FROM jobs WHERE state = 'DONE' AND execution_mode = 'SUBPROCESS'"
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.crash.invariants import reading
 
-ENDED_RUNS = "SELECT run_id FROM job_runs WHERE status <> 'RUNNING'"
+ENDED_RUNS = "SELECT run_id FROM runs WHERE status <> 'RUNNING'"
 
 
 class Found(NamedTuple):

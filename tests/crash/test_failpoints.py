@@ -157,7 +157,7 @@ def test_a_process_whose_pid_was_never_written_is_gone_before_the_next_run(
 def unwritten(home: Path) -> list[Any]:
     """The pids of what was running."""
     with invariants.reading(home) as connection:
-        return [row[0] for row in connection.execute("SELECT pid FROM job_runs WHERE status = 'RUNNING'")]
+        return [row[0] for row in connection.execute("SELECT pid FROM runs WHERE status = 'RUNNING'")]
 
 
 def test_it_is_found_by_its_mark_when_the_supervisor_is_dead_too(home: Path, journal: Journal) -> None:

@@ -12,13 +12,12 @@ from tests.harness import Process
 from tests.stateful.occurrences import Occurrences
 
 MET = """
-SELECT id, wait_for_event FROM jobs WHERE event_met_at IS NOT NULL
-UNION ALL
-SELECT job_id, key FROM job_conditions WHERE met_at IS NOT NULL
+SELECT job_id, replace(key, 'semantica:event:', '') FROM job_conditions
+WHERE met_at IS NOT NULL AND key NOT LIKE 'semantica:turn:%'
 """
 RAN = "SELECT id FROM jobs WHERE run_count > 0 AND state IN ('DONE', 'FAILED')"
 TOLD = """
-SELECT event_type, payload FROM job_events
+SELECT event_type, payload FROM events
 WHERE event_type IN ('schedule.fired', 'schedule.skipped', 'schedule.failed') ORDER BY sequence
 """
 

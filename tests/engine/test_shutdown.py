@@ -88,7 +88,7 @@ def test_a_run_that_is_interrupted_ends_as_its_job_has_asked_for(
     began = time.monotonic()
     assert process.stop() == 0
     assert time.monotonic() - began < 2, "an async handler is cancelled, not waited for"
-    (row,) = rows(process, "SELECT state, attempts, run_count, error_code FROM jobs")
+    (row,) = rows(process, "SELECT state, attempts, run_count, json_extract(error, '$.code') FROM jobs")
     (run,) = rows(process, "SELECT status, json_extract(error, '$.code') FROM job_runs")
     given_back = on_interrupt == "requeue"
     assert row[:3] == (state, 0 if given_back else 1, 1)
@@ -107,7 +107,7 @@ def test_a_second_signal_means_now(start: Callable[..., Process], number: signal
         until(lambda: process.process is not None and process.process.poll() is not None, 0.3)
     process.signal(number)
     assert leave(process, 3) == 0
-    assert rows(process, "SELECT state, error_code FROM jobs") == [("FAILED", "E_SHUTDOWN")]
+    assert rows(process, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
 
 
 @pytest.mark.parametrize("job_type", ["deaf", "stubborn"])
@@ -117,7 +117,7 @@ def test_a_run_that_never_ends_does_not_keep_the_process(start: Callable[..., Pr
     until(lambda: is_running(process, job_id))
     process.signal(SIGTERM)
     assert leave(process, 5) == 0
-    assert rows(process, "SELECT state, error_code FROM jobs") == [("FAILED", "E_SHUTDOWN")]
+    assert rows(process, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
     assert rows(process, "SELECT status FROM job_runs") == [("FAILED",)]
 
 

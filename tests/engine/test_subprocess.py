@@ -116,7 +116,9 @@ async def test_its_identity_is_committed_and_told_once_it_exists(house: Harness)
 
 def rows_of(harness: Harness, job_id: str) -> list[dict[str, Any]]:
     names = ("pid", "pid_started_at", "boot_id", "log_path")
-    found = rows(harness.paths.data, f"SELECT {', '.join(names)} FROM job_runs WHERE job_id = ?", job_id)
+    columns = ", ".join(f"job_runs.{name}" for name in names)
+    sql = f"SELECT {columns} FROM job_runs JOIN jobs ON jobs.number = job_number WHERE id = ?"
+    found = rows(harness.paths.data, sql, job_id)
     return [dict(zip(names, row, strict=True)) for row in found]
 
 

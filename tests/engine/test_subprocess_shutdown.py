@@ -61,7 +61,7 @@ def test_stopped_it_ends_its_runs_and_their_jobs_end_as_they_asked_for(
     assert len(pids) == 5
     assert process.stop() == 0
     assert gone(pids)
-    (job,) = rows(home, "SELECT state, attempts, error_code FROM jobs")
+    (job,) = rows(home, "SELECT state, attempts, json_extract(error, '$.code') FROM jobs")
     given_back = on_interrupt == "requeue"
     assert job == (state, 0 if given_back else 1, None if given_back else "E_SHUTDOWN")
     (run,) = rows(home, "SELECT status, json_extract(error, '$.code') FROM job_runs")
@@ -88,7 +88,7 @@ def test_a_second_signal_does_not_wait_for_the_runs_but_leaves_none(daemon: Star
     assert process.process.wait(5) == 0
     assert time.monotonic() - began < 5
     until(lambda: gone(pids), 5)
-    assert rows(home, "SELECT state, error_code FROM jobs") == [("FAILED", "E_SHUTDOWN")]
+    assert rows(home, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -111,7 +111,7 @@ def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
     process.start()
     assert (gone(pids), marked(run_id)) == (True, [])
     assert len(pids_of(process, job_id)) == 5, "and it runs again"
-    statuses = rows(home, "SELECT status, json_extract(error, '$.code') FROM job_runs ORDER BY rowid")
+    statuses = rows(home, "SELECT status, json_extract(error, '$.code') FROM job_runs ORDER BY job_number, number")
     assert statuses == [("INTERRUPTED", "E_ENGINE_CRASH"), ("RUNNING", None)]
     process.call("job.cancel", job_id=job_id, wait_ms=5000)
 
@@ -133,7 +133,7 @@ def test_a_process_that_has_the_pid_of_a_dead_run_is_not_touched(daemon: Start, 
     until(lambda: gone([pid]), 5)
     bystander = subprocess.Popen(["sleep", "600"])
     connection = sqlite3.connect(home / "meta.db", isolation_level=None)
-    connection.execute("DROP TRIGGER job_runs_written_once")
+    connection.execute("DROP TRIGGER job_runs_process_is_final")
     connection.execute("UPDATE job_runs SET pid = ?", (bystander.pid,))
     connection.close()
     process.start(ready=True)

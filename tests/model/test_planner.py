@@ -24,7 +24,7 @@ def lane(generation: int, numbered_by: str = "client") -> Lane:
 def live(
     job_id: str, generation: int, current: str = state.QUEUED, job_type: str = "INDEX", stopping: bool = False
 ) -> Live:
-    return Live(job_id, job_type, current, generation, stopping)
+    return Live(0, job_id, job_type, current, generation, stopping)
 
 
 WAITING = live("w", 5)

@@ -111,5 +111,5 @@ def twin(home: Path, job_id: str, other: str) -> None:
     """A second job with the same beginning: the daemon's own ids repeat four digits only after 65,536 jobs."""
     with contextlib.closing(sqlite3.connect(home / "meta.db", timeout=5)) as connection, connection:
         connection.execute("CREATE TEMP TABLE twin AS SELECT * FROM jobs WHERE id = ?", [job_id])
-        connection.execute("UPDATE twin SET id = ?", [other])
+        connection.execute("UPDATE twin SET number = number + 1, id = ?", [other])
         connection.execute("INSERT INTO jobs SELECT * FROM twin")

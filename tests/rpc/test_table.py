@@ -23,7 +23,10 @@ VIEW = {
 }  # fmt: skip
 BY_NAME = {method.name: method for method in METHODS}
 SHAPED = re.compile(r"(progress|error)_\w+")
-OWN = {"stop_state", "event_count", "unmet", "is_delay", "postponed_since", "awaits_turn"}
+OWN = {
+    "number", "stop_state", "event_count", "last_event", "unmet", "is_delay", "postponed_since", "claim_class",
+    "blocked_by", "spec",
+}  # fmt: skip
 
 
 def test_every_method_of_the_table_has_an_example_and_every_example_a_method() -> None:

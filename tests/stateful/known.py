@@ -44,6 +44,7 @@ class Job:
     unheard: set[str] = field(default_factory=set)
     unmet_conditions: set[tuple[str, str]] = field(default_factory=set)
     awaits_turn: bool = False
+    opened: bool = False  # its last gate was opened: the same commit makes it QUEUED
     postponed_since: int | None = None
     schedule_id: str | None = None
     attempts: int = 0

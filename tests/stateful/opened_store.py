@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.queue import QueueRules
-from semantica_daemon.store.database import Command, Committed
+from semantica_daemon.store.database import Command, Committed, FailedAfterWrite
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.tx import StopRun
+from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import Reading, set_clock
 from tests.builders import NOW, Store
 from tests.stateful.known import Time
@@ -61,8 +62,12 @@ class OpenedStore(RuleBasedStateMachine):
         self.uptime += ms
 
     def transact(self, commands: list[Command], claiming: bool) -> Committed:
-        """As the writer does it: the commands, then the claim, in one commit."""
-        committed = self.store.database.transact(commands, self.time.now, claiming)
+        """As the writer does it: the commands, then the claim, in one commit; or each command alone when one of them
+        fails after it has written."""
+        try:
+            committed = self.store.database.transact(commands, self.time.now, claim if claiming else None)
+        except FailedAfterWrite:
+            committed = self._each_alone(commands, claiming)
         self.live += committed.events
         self.stops = committed.stops
         told = [one.event for one in committed.events if one.event.event_type.startswith("schedule.")]
@@ -70,11 +75,24 @@ class OpenedStore(RuleBasedStateMachine):
         self.queued = [str(one.event.job_id) for one in committed.events if one.event.event_type == "job.queued"]
         return committed
 
+    def _each_alone(self, commands: list[Command], claiming: bool) -> Committed:
+        results: list[Any] = []
+        events: list[Recorded] = []
+        for command in commands:
+            try:
+                committed = self.store.database.transact([command], self.time.now, None)
+                results, events = results + committed.results, events + committed.events
+            except FailedAfterWrite as failed:
+                results.append(failed.error)
+        last = self.store.database.transact([], self.time.now, claim if claiming else None)
+        return msgspec.structs.replace(last, results=results, events=events + last.events)
+
     @contextmanager
     def commit(self, verb: Any, request: Any) -> Iterator[Any]:
         """The verb's result; the block tells the model of it, and then it is told of what was claimed."""
         committed = self.transact([Command(verb, request)], self.claiming)
         yield committed.results[0]
+        self.model.queue_opened(self.queued)
         self.claimed(committed.claims)
 
     def claimed(self, found: list[Claim], asked: bool = False) -> None:
@@ -99,7 +117,7 @@ class OpenedStore(RuleBasedStateMachine):
             if job.state == "SCHEDULED":
                 at = row["scheduled_at"] or 0
                 assert at <= self.time.now if job.has_come else at == self.model.time_of(job)
-                assert (row["unmet"], bool(row["awaits_turn"])) == (job.unmet, job.awaits_turn)
+                assert row["unmet"] == job.unmet
         assert self.store.rows("SELECT count(*) AS n FROM jobs") == [{"n": len(self.model.jobs)}]
 
     @invariant()
@@ -118,6 +136,8 @@ class OpenedStore(RuleBasedStateMachine):
         invariants.check_stream(self.store)
         invariants.check_states(self.store)
         invariants.check_lanes(self.store)
+        invariants.check_rooms(self.store)
+        invariants.check_ready(self.store)
         invariants.check_waiting(self.store)
         invariants.check_turns(self.store)
         invariants.check_counts(self.store)

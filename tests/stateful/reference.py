@@ -153,15 +153,8 @@ class Reference:
     # What happens over time
 
     def claim(self, claimed: list[Claim]) -> None:
-        """The free slots of each queue in order; what is met on the way and is too late ends, and what the machine
-        is no longer fit for waits again."""
-        room = self.max_slots - self._running()
-        found: list[Job] = []
-        for queue in {job.queue for job in self.jobs.values()}:
-            free = min(room, self.slots.get(queue, self.max_slots) - self._running(queue))
-            if free > 0 and not {queue, "*"} & self.paused.keys():
-                found += self._next_of(queue, free)
-        expected = sorted(found, key=lambda job: job.order)[:room]
+        """In the order of all queues together, until no slot is free; what is met on the way and is too late ends."""
+        expected = self._next_to_start()
         assert [one.run.job_id for one in claimed] == [job.id for job in expected]
         for job, one in zip(expected, claimed, strict=True):
             job.state, job.run, job.postponed_since = "RUNNING", one.run, None
@@ -170,18 +163,17 @@ class Reference:
             job.run_count += 1
             assert (one.run.attempt, one.run.started_at) == (job.attempts, self.time.now)
 
-    def _next_of(self, queue: str, free: int) -> list[Job]:
+    def _next_to_start(self) -> list[Job]:
         found: list[Job] = []
         busy = {job.lane for job in self.running()} - {None}
-        queued = [job for job in self.jobs.values() if (job.queue, job.state) == (queue, "QUEUED")]
+        queued = [job for job in self.jobs.values() if job.state == "QUEUED"]
         for job in sorted(queued, key=lambda job: job.order):
-            if len(found) == free:
+            taken = sum(other.queue == job.queue for other in found)
+            free = self.slots.get(job.queue, self.max_slots) - self._running(job.queue) - taken
+            if self._running() + len(found) >= self.max_slots:
                 break
-            if self._skip(job):
-                continue
-            if not self.fits(job.need):
-                job.state = "SCHEDULED"
-            elif job.lane not in busy:
+            may_start = free > 0 and not {job.queue, "*"} & self.paused.keys()
+            if may_start and self.fits(job.need) and job.lane not in busy and not self._skip(job):
                 found.append(job)
         return found
 
@@ -204,7 +196,8 @@ class Reference:
         ready = {job.id: job for job in self.jobs.values() if self.is_ready(job)}
         chosen = [ready[job_id] for job_id in told if job_id in ready]
         assert sorted(job.id for job in chosen) == sorted(ready)
-        places = [(NEEDS.index(job.need), self.time_of(job), job.number) for job in chosen if not job.has_come]
+        in_order = [job for job in chosen if not job.has_come and not job.opened]
+        places = [(NEEDS.index(job.need), self.time_of(job), job.number) for job in in_order]
         assert places == sorted(places)
         for job in chosen:
             self._queue(job)
@@ -212,6 +205,15 @@ class Reference:
             queue for queue, until in self.paused.items() if until is not None and until <= self.time.elapsed
         ]:
             del self.paused[queue]
+
+    def queue_opened(self, told: list[str]) -> None:
+        """Those whose last gate was opened by this commit, in the order `told`."""
+        for job_id in told:
+            job = self.jobs[job_id]
+            if job.state == "SCHEDULED":
+                assert job.opened
+                assert self.is_ready(job)
+                self._queue(job)
 
     def is_ready(self, job: Job) -> bool:
         return job.state == "SCHEDULED" and not job.unmet and self.fits(job.need) and self.is_time(job)
@@ -247,6 +249,7 @@ class Reference:
                 matched.append(job.id)
                 job.unheard.discard(key)
                 job.unmet_conditions -= {(key, value or "")} if value is not None else set()
+                job.opened = not job.unmet
         return matched
 
     def finish(self, job: Job, outcome: Outcome, became: str | None, at: int | None) -> None:
@@ -339,3 +342,4 @@ class Reference:
         left = self.of_schedule(schedule_id)
         if left and all(other.awaits_turn for other in left):
             left[0].awaits_turn = False
+            left[0].opened = not left[0].unmet

@@ -9,19 +9,22 @@ WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n
 INSERT INTO jobs (
   id, queue, job_type, subject_key, generation, state, created_at, updated_at, started_at, finished_at, payload,
   execution_mode, max_attempts, deadline, scheduled_at, expires_at, user_tag, chain_group_id, superseded_by, run_id,
-  queued_at, position, event_count, wait_for_idle, require_charging, stop_when_lost, wait_for_event, event_met_at,
-  unmet, template_id, schedule_id, awaits_turn
+  run_count, queued_at, position, event_count, last_event, wait_for_idle, require_charging, wait_for_event, unmet,
+  schedule_id, spec
 )
 SELECT printf('%08x-0000-4000-8000-000000000000', n), 'default', 'semantica.noop', 's', n,
   CASE n % 3 WHEN 0 THEN 'DONE' WHEN 1 THEN 'FAILED' ELSE 'SUPERSEDED' END, :now - n, :now, :now, :now, '{}',
-  'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), :now - n, n * 100, 2,
-  n % 2, n / 2 % 2, 1, 'e', CASE n % 3 WHEN 2 THEN NULL ELSE :now END,
-  (n % 3 = 2) * 2, 'template', 'schedule', n % 3 = 2
+  'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), 1, :now - n, n * 100, 2,
+  :count + n, n % 2, n / 2 % 2, 'e', (n % 3 = 2) * 2, 'schedule', '{"stop_when_lost": true, "template_id": "template"}'
 FROM number
 """
 FILL_CONDITIONS = """
 INSERT INTO job_conditions (job_id, key, value, met_at, waiting)
-SELECT id, 'e', 'v', event_met_at, 0 FROM jobs
+SELECT id, 'semantica:event:e', '', CASE number % 3 WHEN 2 THEN NULL ELSE :now END, 0 FROM jobs
+UNION ALL
+SELECT id, 'semantica:turn:schedule', '', CASE number % 3 WHEN 2 THEN NULL ELSE :now END, 0 FROM jobs
+UNION ALL
+SELECT id, 'e', 'v', CASE number % 3 WHEN 2 THEN NULL ELSE :now END, 0 FROM jobs
 """
 FILL_SCHEDULE = (
     """
@@ -34,14 +37,16 @@ VALUES ('schedule', 'a schedule', 'template', '* * * * *', :now + 60000, :now, :
 """,
 )
 FILL_RUNS = """
-INSERT INTO job_runs (run_id, job_id, attempt, status, params_snapshot, started_at, finished_at)
-SELECT run_id, id, 1, 'DONE', '{}', :now, :now FROM jobs
+INSERT INTO job_runs (job_number, number, run_id, attempt, status, started_at, finished_at)
+SELECT number, 1, run_id, 1, 'DONE', :now, :now FROM jobs
 """
 FILL_EVENTS = """
-INSERT INTO job_events (job_id, job_sequence, timestamp_at, event_type, level, subsystem, message, payload, queue)
-SELECT id, 1, :now, 'job.queued', 'info', 'job', '', '{}', 'default' FROM jobs
+INSERT INTO job_events (
+  sequence, job_number, job_sequence, previous, timestamp_at, event_type, level, message, payload, queue
+)
+SELECT number, number, 1, NULL, :now, 'job.queued', 'info', '', '{}', 'default' FROM jobs
 UNION ALL
-SELECT id, 2, :now, 'job.done', 'info', 'job', '', '{}', 'default' FROM jobs
+SELECT :count + number, number, 2, number, :now, 'job.done', 'info', '', '{}', 'default' FROM jobs
 """
 FILL_LANE = """
 INSERT INTO lanes (subject_key, job_type, generation, job_id, ended, numbered_by)

@@ -9,7 +9,9 @@ import msgspec
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
-from semantica_daemon.store.counts import COLUMN_OF, COLUMNS
+from semantica_daemon.store.counts import LIVE as LIVE_STATES
+from semantica_daemon.store.counts import TOTAL_OF, TOTALS
+from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
 
 STATE_AFTER = {
@@ -23,6 +25,8 @@ def check(store: Store, counted: bool = True) -> None:
     check_stream(store)
     check_states(store)
     check_lanes(store)
+    check_rooms(store)
+    check_ready(store)
     check_runs(store)
     check_waiting(store)
     check_turns(store)
@@ -41,22 +45,26 @@ def check_stream(store: Store) -> None:
     assert store.database.sequence == len(events)
     replayed: dict[str, str] = {}
     told: Counter[str] = Counter()
+    newest: dict[str, int] = {}
     for event in events:
         job_id = event["job_id"]
         if job_id is not None:
             told[job_id] += 1
             assert event["job_sequence"] == told[job_id]
+            assert event["previous"] == newest.get(job_id), "each event names the one before"
+            newest[job_id] = event["sequence"]
             assert replayed.get(job_id) not in TERMINAL, "nothing is told after the end"
             before = replayed.get(job_id, NEW)
             unseen = before == QUEUED and job_id in commands
             replayed[job_id] = after = STATE_AFTER.get(event["event_type"], before)
             allowed = {*TRANSITIONS[before], *(TRANSITIONS[RUNNING] if unseen else ())}
             assert event["event_type"] not in STATE_AFTER or after in allowed
-    for job in store.rows("SELECT id, state, event_count, pid, execution_mode FROM jobs"):
+    for job in store.rows("SELECT id, state, event_count, last_event, pid, execution_mode FROM jobs"):
         seen = replayed[job["id"]]
         unseen = (seen, job["execution_mode"], job["pid"]) == (QUEUED, "SUBPROCESS", None)
         assert (RUNNING if unseen and job["state"] == RUNNING else seen) == job["state"]
         assert told[job["id"]] == job["event_count"]
+        assert newest.get(job["id"]) == job["last_event"]
 
 
 def check_states(store: Store) -> None:
@@ -85,34 +93,73 @@ def check_lanes(store: Store) -> None:
         assert newest or job["state"] == RUNNING
 
 
+def check_rooms(store: Store) -> None:
+    """A lane has room for one job that is RUNNING or may be claimed; the others in its queue are blocked by it."""
+    live = store.rows("SELECT * FROM jobs WHERE state IN ('QUEUED', 'RUNNING')")
+    holders: Counter[str] = Counter()
+    for job in live:
+        in_lane = job["subject_key"] and job["supersede"] != "none"
+        room = lane_room(job["subject_key"], job["job_type"]) if in_lane else None
+        assert job["blocked_by"] in (None, room)
+        assert (job["blocked_by"] is not None) == (job["state"] == QUEUED and job["claim_class"] == 4)
+        if room is not None and job["blocked_by"] is None:
+            holders[room] += 1
+    assert all(count == 1 for count in holders.values()), "two jobs have the room of one lane"
+    for job in live:
+        assert job["blocked_by"] is None or holders[job["blocked_by"]], "nobody would open it"
+
+
+def check_ready(store: Store) -> None:
+    """Every claimable job is known to the claim, at a place that is not worse than its own."""
+    ready = store.database._ready
+    for job in store.rows("SELECT * FROM jobs WHERE state = 'QUEUED' AND claim_class < 4"):
+        source = (job["queue"], job["claim_class"])
+        assert ready._best[source] <= (-job["priority"], job["position"], job["created_at"], job["id"])
+        entry = (ready._best[source], source)
+        assert entry in ready._heap or source in ready._parked.get(job["queue"], ())
+
+
 def check_runs(store: Store) -> None:
     """A running job has one running run, its own; nobody else has any."""
-    open_runs = {run["job_id"]: run["run_id"] for run in store.rows("SELECT * FROM job_runs WHERE status = 'RUNNING'")}
+    runs = all_runs(store)
     running = {job["id"]: job["run_id"] for job in store.rows("SELECT id, run_id FROM jobs WHERE state = 'RUNNING'")}
-    assert open_runs == running
+    assert {run["job_id"]: run["run_id"] for run in runs if run["status"] == RUNNING} == running
     spans: dict[str, list[tuple[int, float]]] = {}
-    for run in store.rows("SELECT * FROM job_runs ORDER BY rowid"):
+    for run in runs:
         end = float("inf") if run["finished_at"] is None else run["finished_at"]
         spans.setdefault(run["job_id"], []).append((run["started_at"], end))
     for one in spans.values():
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(one)), "runs overlap"
 
 
+def all_runs(store: Store) -> list[dict[str, Any]]:
+    return store.rows(
+        "SELECT job_runs.*, id AS job_id FROM job_runs JOIN jobs ON jobs.number = job_number "
+        "ORDER BY job_number, job_runs.number"
+    )
+
+
 def check_waiting(store: Store) -> None:
-    """`unmet` is what has still to happen once; only of those that wait for it is a condition looked up."""
+    """`unmet` counts the gates that are not open yet; only gates of jobs that wait are looked up."""
     left = Counter(row["job_id"] for row in store.rows("SELECT job_id FROM job_conditions WHERE met_at IS NULL"))
     looked_up = Counter(row["job_id"] for row in store.rows("SELECT job_id FROM job_conditions WHERE waiting = 1"))
     for job in store.rows("SELECT * FROM jobs"):
-        event = job["wait_for_event"] is not None and job["event_met_at"] is None
-        unmet = event + left[job["id"]] + job["awaits_turn"]
+        unmet = left[job["id"]]
         assert job["unmet"] == (unmet if job["state"] == SCHEDULED else job["unmet"])
         assert job["state"] in (SCHEDULED, *TERMINAL) or unmet == job["unmet"] == 0
-        assert looked_up[job["id"]] == (left[job["id"]] if job["state"] == SCHEDULED else 0)
+        assert looked_up[job["id"]] == (unmet if job["state"] == SCHEDULED else 0)
 
 
 def check_turns(store: Store) -> None:
     """Whoever waits for its turn waits for somebody: an earlier job of its schedule that has it."""
-    live = store.rows("SELECT rowid, schedule_id, awaits_turn FROM jobs WHERE finished_at IS NULL ORDER BY rowid")
+    live = store.rows("""
+SELECT schedule_id, EXISTS (
+  SELECT 1 FROM job_conditions WHERE job_id = id AND key = 'semantica:turn:' || schedule_id AND waiting = 1
+) AS awaits_turn
+FROM jobs
+WHERE finished_at IS NULL
+ORDER BY number
+""")
     for schedule_id in {job["schedule_id"] for job in live if job["awaits_turn"]}:
         of_it = [job["awaits_turn"] for job in live if job["schedule_id"] == schedule_id]
         assert of_it[0] == 0, "nobody would pass the turn on"
@@ -122,36 +169,39 @@ def check_counts(store: Store) -> None:
     """The maintained counts are what counting would give, on disk and in memory."""
     kept = {row.pop("queue"): row for row in store.rows("SELECT * FROM queue_counts")}
     counted = recount(store)
-    nothing = dict.fromkeys(COLUMNS, 0)
-    in_memory = store.database._counts.queues
-    for queue in kept | counted | in_memory:
-        assert kept.get(queue, nothing) == counted.get(queue, nothing), queue
-        assert in_memory.get(queue, nothing) == counted.get(queue, nothing), queue
-    assert store.database._counts.running == sum(counts["running"] for counts in counted.values())
+    nothing = dict.fromkeys(TOTALS, 0)
+    counts = store.database._counts
+    for queue in kept | counted | counts._totals:
+        found = counted.get(queue, Counter())
+        totals = {name: found[name] for name in TOTALS}
+        assert kept.get(queue, nothing) == totals, queue
+        assert counts._totals.get(queue, nothing) == totals, queue
+        live = {state: found[state] for state in LIVE_STATES}
+        assert counts._live.get(queue, dict.fromkeys(LIVE_STATES, 0)) == live, queue
+    assert counts.running == sum(one.get(RUNNING, 0) for one in counted.values())
 
 
-def recount(store: Store) -> dict[str, dict[str, int]]:
-    counted: dict[str, dict[str, int]] = {}
+def recount(store: Store) -> dict[str, Counter[str]]:
+    counted: dict[str, Counter[str]] = {}
     queue_of = {}
     for job in store.rows("SELECT id, queue, state FROM jobs"):
         queue_of[job["id"]] = job["queue"]
-        counted.setdefault(job["queue"], dict.fromkeys(COLUMNS, 0))[COLUMN_OF[job["state"]]] += 1
-    for run in store.rows("SELECT job_id FROM job_runs"):
-        counted[queue_of[run["job_id"]]]["runs"] += 1
+        counted.setdefault(job["queue"], Counter())[TOTAL_OF.get(job["state"], job["state"])] += 1
     for job_id, ms in ends_of_runs(store):
         counts = counted[queue_of[job_id]]
         difference = ms - counts["recent_run_ms"]
-        counts["recent_run_ms"] += round(difference / 5) if counts["ended_runs"] else difference
-        counts["ended_runs"] += 1
+        counts["recent_run_ms"] += round(difference / 5) if counts["timed_runs"] else difference
+        counts["timed_runs"] += 1
         counts["run_ms"] += ms
     for job_id, ms in waits(store):
+        counted[queue_of[job_id]]["runs"] += 1
         counted[queue_of[job_id]]["wait_ms"] += ms
     return counted
 
 
 def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
     """How long each run took, as they ended; of those that a crash has ended nobody knows."""
-    by_id = {run["run_id"]: run for run in store.rows("SELECT * FROM job_runs WHERE finished_at IS NOT NULL")}
+    by_id = {run["run_id"]: run for run in all_runs(store) if run["finished_at"] is not None}
     for _, about in changes(store):
         run = by_id.get(about.get("run_id")) if about["to"] != RUNNING else None
         if run is not None and "E_ENGINE_CRASH" not in (run["error"] or ""):
@@ -159,16 +209,18 @@ def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
 
 
 def waits(store: Store) -> Iterator[tuple[str, int]]:
-    """How long each claimed job had been QUEUED: every run follows one arrival in its queue, in order. An arrival that
-    was taken back (`withdraw`) has no run."""
+    """How long each job whose run has ended had been QUEUED: every run follows one arrival in its queue, in order. An
+    arrival that was taken back (`withdraw`) has no run."""
     queued_at: dict[str, list[int]] = {}
     for job_id, about in changes(store):
         if about["to"] == QUEUED:
             queued_at.setdefault(job_id, []).append(about["at"])
         elif about["to"] == SCHEDULED and "run_id" not in about and job_id in queued_at:
             queued_at[job_id].pop()
-    for run in store.rows("SELECT job_id, started_at FROM job_runs ORDER BY rowid"):
-        yield run["job_id"], max(0, run["started_at"] - queued_at[run["job_id"]].pop(0))
+    for run in all_runs(store):
+        waited = max(0, run["started_at"] - queued_at[run["job_id"]].pop(0))
+        if run["finished_at"] is not None:
+            yield run["job_id"], waited
 
 
 def changes(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -90,7 +90,14 @@ def states(store: Store, *job_ids: str) -> list[str]:
 
 
 def runs(store: Store, job_id: str) -> list[dict[str, Any]]:
-    return store.rows("SELECT * FROM job_runs WHERE job_id = ? ORDER BY run_id", job_id)
+    sql = """
+SELECT job_runs.*, id AS job_id, coalesce(params_snapshot, payload) AS params_snapshot
+FROM job_runs
+JOIN jobs ON jobs.number = job_number
+WHERE id = ?
+ORDER BY job_runs.number
+"""
+    return store.rows(sql, job_id)
 
 
 def told(store: Store, job_id: str) -> list[str]:
@@ -106,7 +113,8 @@ def make(store: Store, wanted: str, **spec: Any) -> Running:
         claimed = begin(store, **spec)
         end(store, claimed, GOOD if wanted == state.DONE else HOPELESS)
         return claimed.run
-    return Running(_waiting(store, wanted, spec), "00000000-0000-7000-8000-000000000000", 1, store.now)
+    job_id = _waiting(store, wanted, spec)
+    return Running(job_id, "00000000-0000-7000-8000-000000000000", 1, store.now, store.job(job_id)["number"], 1)
 
 
 def _waiting(store: Store, wanted: str, spec: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ def born(store: Store, claimed: Claim, pid: int = 77) -> None:
 
 def test_a_claimed_command_has_a_run_but_nobody_is_told_that_it_started(store: Store) -> None:
     claimed = claimed_now(store, **COMMAND)
-    assert (claimed.mode, claimed.leftovers, claimed.run_count, claimed.env_vars) == ("SUBPROCESS", "end", 1, None)
+    assert (claimed.mode, claimed.spec.leftovers, claimed.run.run_number) == ("SUBPROCESS", "end", 1)
     assert states(store, claimed.run.job_id) == ["RUNNING"]
     assert told(store, claimed.run.job_id) == ["job.queued"]
     (run,) = runs(store, claimed.run.job_id)
@@ -43,7 +43,7 @@ def test_once_its_process_exists_its_identity_is_written_and_it_is_told(store: S
 def test_the_identity_of_a_process_is_written_once(forged: Store) -> None:
     claimed = claimed_now(forged, **COMMAND)
     born(forged, claimed)
-    with pytest.raises(Exception, match="written once"):
+    with pytest.raises(Exception, match="named once"):
         born(forged, claimed, pid=78)
     assert [run["pid"] for run in runs(forged, claimed.run.job_id)] == [77]
 
@@ -67,7 +67,7 @@ def test_the_next_run_begins_with_no_pid_and_no_log(store: Store) -> None:
     tick(store, 2000)
     (again,) = claims(store)
     job = store.job(claimed.run.job_id)
-    assert (again.run_count, again.run.attempt, job["pid"], job["log_path"]) == (2, 2, None, None)
+    assert (again.run.run_number, again.run.attempt, job["pid"], job["log_path"]) == (2, 2, None, None)
     assert told(store, claimed.run.job_id) == ["job.queued", "job.started", "job.retrying", "job.queued"]
 
 

@@ -3,15 +3,15 @@
 import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from semantica_daemon.errors import DatabaseBusy, InternalError, OutcomeUnknown, QueueFull, Refusal, StorageFull
-from semantica_daemon.store.database import Command, Committed, Database, connect
+from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, QueueFull, Refusal, StorageFull
+from semantica_daemon.store.database import Command, Committed, Database, FailedAfterWrite, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
@@ -30,7 +30,7 @@ def nothing(tx: Tx, request: object = None) -> None:
 
 
 def batch(store: Store, *commands: Command, claiming: bool = False) -> Committed:
-    return store.database.transact(list(commands), store.now, claiming)
+    return store.database.transact(list(commands), store.now, claim if claiming else None)
 
 
 def enqueuing(**spec: Any) -> Command:
@@ -56,44 +56,48 @@ HOWS = [
 
 
 @pytest.mark.parametrize("how", HOWS, ids=lambda how: type(how).__name__)
-def test_a_command_that_fails_in_a_batch_fails_alone(store: Store, how: Exception) -> None:
-    committed = batch(store, enqueuing(), Command(spoil, how), enqueuing(ttl_ms=500))
-    first, failed, last = committed.results
-    assert failed is how
-    assert [job["id"] for job in store.rows("SELECT id FROM jobs ORDER BY rowid")] == [first.job_id, last.job_id]
-    assert [recorded.event.job_id for recorded in committed.events] == [first.job_id, last.job_id]
-    assert (committed.stops, committed.due) == ([], NOW + 500)
+def test_a_command_that_fails_after_it_has_written_takes_its_batch_back(store: Store, how: Exception) -> None:
+    """The writer then runs each command of the batch alone (tests/engine/test_writer.py)."""
+    with pytest.raises(FailedAfterWrite) as failed:
+        batch(store, enqueuing(), Command(spoil, how), enqueuing(ttl_ms=500))
+    assert failed.value.error is how
+    assert not store.connection.in_transaction
+    assert store.rows("SELECT * FROM jobs") == store.events() == []
     assert store.rows("SELECT * FROM idempotency") == store.rows("SELECT * FROM queues") == []
 
 
+def test_a_command_that_is_refused_before_it_writes_fails_alone(store: Store) -> None:
+    def refuse(tx: Tx, _: object) -> None:
+        tx.execute("SELECT 1 FROM jobs").fetchall()
+        raise QueueFull("a refusal")
+
+    committed = batch(store, enqueuing(), Command(refuse, None), enqueuing(ttl_ms=500))
+    first, failed, last = committed.results
+    assert isinstance(failed, QueueFull)
+    assert [job["id"] for job in store.rows("SELECT id FROM jobs ORDER BY number")] == [first.job_id, last.job_id]
+    assert [recorded.event.job_id for recorded in committed.events] == [first.job_id, last.job_id]
+    assert (committed.stops, committed.due) == ([], NOW + 500)
+
+
 def test_the_rules_a_failed_command_had_set_are_taken_back(store: Store) -> None:
-    batch(store, Command(spoil, RuntimeError()))
+    with pytest.raises(FailedAfterWrite):
+        batch(store, Command(spoil, RuntimeError()))
     ack = put(store)
     assert claimed_ids(store) == [ack.job_id], "neither paused nor without slots"
 
 
-def test_a_statement_that_fails_takes_back_only_its_own_command(store: Store) -> None:
-    def broken(tx: Tx, _: object) -> None:
-        enqueue(tx, admitted())
-        tx.execute("INSERT INTO jobs (id) VALUES (NULL)")
-
-    first, failed, last = batch(store, enqueuing(), Command(broken, None), enqueuing()).results
-    assert isinstance(failed, sqlite3.IntegrityError)
-    assert len(store.rows("SELECT id FROM jobs")) == 2
-    assert first.job_id != last.job_id
-
-
 def test_events_are_numbered_without_gaps_over_failures(store: Store) -> None:
     for how in (None, RuntimeError(), None, RuntimeError(), RuntimeError(), None):
-        batch(store, Command(spoil, how) if how else enqueuing())
+        with suppress(FailedAfterWrite):
+            batch(store, Command(spoil, how) if how else enqueuing())
     assert [event["sequence"] for event in store.events()] == [1, 2, 3]
 
 
-def test_an_event_that_cannot_be_stored_loses_the_whole_batch_as_our_own_fault(store: Store) -> None:
+def test_an_event_that_cannot_be_stored_takes_its_batch_back(store: Store) -> None:
     def poison(tx: Tx, request: object) -> None:
         tx.announce("queue.paused", "a lone surrogate: \ud800")
 
-    with pytest.raises(InternalError, match="its events cannot be stored"):
+    with pytest.raises(FailedAfterWrite, match="surrogates"):
         batch(store, enqueuing(), Command(poison, None))
     assert store.rows("SELECT * FROM jobs") == store.events() == []
     assert put(store).state == "QUEUED"
@@ -208,7 +212,7 @@ def test_a_synced_commit_writes_something_to_sync(store: Store) -> None:
 
 def test_durability_full_syncs_every_commit(store: Store) -> None:
     always = Database(store.connection, store.limits, Random(0), ADMISSION, store.current, full=True)
-    committed = always.transact([Command(synchronous, None)], NOW, False)
+    committed = always.transact([Command(synchronous, None)], NOW, None)
     assert (committed.results, committed.synced) == ([FULL], True)
 
 
@@ -230,7 +234,7 @@ def test_a_restart_goes_on_where_it_was(store: Store) -> None:
     waiting = put(store, queue="one")
     again = Database(store.connection, store.limits, Random(1), ADMISSION, store.current)
     assert (again.sequence, again.epoch) == (3, store.database.epoch)
-    committed = again.transact([enqueuing(queue="one")], NOW, True)
+    committed = again.transact([enqueuing(queue="one")], NOW, claim)
     (ack,) = committed.results
     assert store.job(ack.job_id)["position"] > store.job(waiting.job_id)["position"]
     assert [claimed.run.job_id for claimed in committed.claims] == [waiting.job_id]

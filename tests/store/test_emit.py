@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from semantica_daemon.errors import InvalidParams
 from semantica_daemon.store.writes import emit as verb
 from semantica_daemon.store.writes.emit import Emit, Latched, emit
 from semantica_daemon.store.writes.enqueue import enqueue_many
@@ -25,7 +26,7 @@ def waits(store: Store, wait_for_event: str | None = None, **conditions: str) ->
 
 def conditions(store: Store, job_id: str) -> dict[str, tuple[int | None, int]]:
     """key → (met_at, waiting)"""
-    rows = store.rows("SELECT * FROM job_conditions WHERE job_id = ?", job_id)
+    rows = store.rows("SELECT * FROM job_conditions WHERE job_id = ? AND key NOT LIKE 'semantica:%'", job_id)
     return {row["key"]: (row["met_at"], row["waiting"]) for row in rows}
 
 
@@ -62,8 +63,7 @@ def test_one_event_may_meet_both_of_a_job_which_is_named_once(store: Store) -> N
     both = waits(store, "e", e="1")
     assert emitted(store, "e", "1") == [both]
     assert store.job(both)["unmet"] == 0
-    assert told(store, both) == ["job.scheduled", "job.log", "job.log"]
-    tick(store)
+    assert told(store, both) == ["job.scheduled", "job.log", "job.log", "job.queued"]
     assert states(store, both) == ["QUEUED"]
 
 
@@ -74,7 +74,6 @@ def test_all_of_them_have_to_come_in_any_order(store: Store) -> None:
         assert states(store, job_id) == ["SCHEDULED"]
         assert emitted(store, key, value) == [job_id]
     assert conditions(store, job_id) == {"a": (NOW + 3, 0), "b": (NOW + 1, 0)}
-    tick(store)
     assert states(store, job_id) == ["QUEUED"]
 
 
@@ -130,14 +129,27 @@ def test_a_time_has_to_come_as_well(store: Store) -> None:
     assert states(store, job_id) == ["QUEUED"]
 
 
-def test_the_timer_is_woken_at_once_when_nothing_else_is_left(store: Store) -> None:
-    waits(store, "e", a="1")
-    store.now += 5
+def test_the_commit_that_opens_the_last_gate_makes_the_job_queued(store: Store) -> None:
+    job_id = waits(store, "e", a="1")
     emitted(store, "e")
-    assert store.committed is not None
-    assert store.committed.due is None
+    assert states(store, job_id) == ["SCHEDULED"]
     emitted(store, "a", "1")
-    assert store.committed.due == NOW + 5
+    assert states(store, job_id) == ["QUEUED"]
+
+
+def test_a_job_whose_gates_are_open_still_waits_for_the_machine(store: Store) -> None:
+    job_id = put(store, schedule={"type": "CONDITION", "wait_for_event": "e", "wait_for_idle": True}).job_id
+    emitted(store, "e")
+    assert states(store, job_id) == ["SCHEDULED"]
+    store.machine(idle=True)
+    tick(store)
+    assert states(store, job_id) == ["QUEUED"]
+
+
+@pytest.mark.parametrize("key", ["semantica:turn:x", "job:1f3a"])
+def test_the_daemon_s_own_keys_cannot_be_emitted(store: Store, key: str) -> None:
+    with pytest.raises(InvalidParams, match="only the daemon"):
+        emitted(store, key)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "superseded", "deadline"])

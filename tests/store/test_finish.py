@@ -49,7 +49,7 @@ def test_failure_keeps_the_error_on_job_and_run(store: Store) -> None:
     assert end(store, claimed, BAD) == "FAILED"
     job, (run,) = store.job(claimed.run.job_id), runs(store, claimed.run.job_id)
     assert (job["error_code"], job["error_class"]) == ("E_HANDLER", "transient")
-    assert (job["error_message"], job["error_details"]) == ("it broke", '{"line":3}')
+    assert (job["error_message"], job["error_details"]) == ("it broke", {"line": 3})
     kept = {"code": "E_HANDLER", "class": "transient", "message": "it broke", "details": {"line": 3}}
     assert (run["status"], msgspec.json.decode(run["error"])) == ("FAILED", kept)
     event = store.events()[-1]
@@ -196,7 +196,7 @@ def test_an_answer_for_a_run_or_job_nobody_knows_changes_nothing(store: Store) -
     claimed = begin(store)
     before = everything(store)
     assert store.run(finish, Finish(later(claimed, run_id="other"), GOOD)) is None
-    assert store.run(finish, Finish(later(claimed, job_id="other"), GOOD)) is None
+    assert store.run(finish, Finish(later(claimed, job_number=99), GOOD)) is None
     assert everything(store) == before
 
 
@@ -239,5 +239,5 @@ def test_a_run_took_as_long_as_its_own_clock_says_whatever_the_wall_clock_did_me
     forged.now += 82_800_000
     end(forged, claimed, Outcome(took_ms=12_000))
     assert msgspec.json.decode(forged.events()[-1]["payload"])["duration_ms"] == 12_000
-    (counts,) = forged.rows("SELECT run_ms, recent_run_ms, ended_runs FROM queue_counts")
-    assert counts == {"run_ms": 12_000, "recent_run_ms": 12_000, "ended_runs": 1}
+    (counts,) = forged.rows("SELECT run_ms, recent_run_ms, timed_runs FROM queue_counts")
+    assert counts == {"run_ms": 12_000, "recent_run_ms": 12_000, "timed_runs": 1}

@@ -7,6 +7,7 @@ import pytest
 
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.store.writes.enqueue import enqueue_many
+from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.store.writes.promote import Due
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import (
@@ -14,7 +15,6 @@ from tests.store.steps import (
     ON_MAINS,
     WHEN_IDLE,
     begin,
-    claimed_ids,
     claims,
     due,
     emitted,
@@ -178,7 +178,7 @@ def test_a_ttl_counts_anew_each_time_it_is_queued(store: Store) -> None:
     assert tick(store) == NOW + 10
     store.machine()
     store.now += 5
-    assert claimed_ids(store) == []
+    store.run(lost, None)
     assert (states(store, job_id), store.job(job_id)["expires_at"]) == (["SCHEDULED"], None)
     store.machine(idle=True)
     assert tick(store, 100) == NOW + 115

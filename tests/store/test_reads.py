@@ -190,10 +190,8 @@ async def test_the_ends_of_the_stream(forged: Store, db: aiosqlite.Connection) -
     assert await reads.stream_ends(db) == (1, 2)
     forged.connection.execute("DELETE FROM job_events WHERE sequence = 1")
     assert await reads.stream_ends(db) == (2, 2)
-    forged.connection.execute("DELETE FROM job_events")
-    assert await reads.stream_ends(db) == (3, 2), "what was given once is never given again"
     put(forged)
-    assert [event["sequence"] for event in forged.events()] == [3]
+    assert [event["sequence"] for event in forged.events()] == [2, 3]
 
 
 async def test_stats_are_the_maintained_counts(store: Store, db: aiosqlite.Connection) -> None:
@@ -206,5 +204,5 @@ async def test_stats_are_the_maintained_counts(store: Store, db: aiosqlite.Conne
     put(store, queue="other")
     default, other = await reads.stats(db)
     assert (default.queue, default.done, default.running, default.queued) == ("default", 1, 1, 0)
-    assert (default.avg_wait_ms, default.avg_run_ms) == (5, 40)
+    assert (default.avg_wait_ms, default.avg_run_ms) == (0, 40), "of the runs that have ended"
     assert (other.queued, other.avg_wait_ms, other.avg_run_ms) == (1, None, None)

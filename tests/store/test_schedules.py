@@ -228,7 +228,7 @@ def test_a_schedule_s_template_id_may_be_its_name_and_stays_when_that_changes(st
     template(store, "renamed", replaces="u")
     assert the_schedule(store)["template_id"] == kept.template_id
     tick(store, MINUTE)
-    assert made(store)[0]["template_id"] == kept.template_id
+    assert store.job(made(store)[0]["id"])["template_id"] == kept.template_id
 
 
 def test_put_is_all_or_nothing(store: Store) -> None:

@@ -47,12 +47,8 @@ def test_superseded_names_the_winner(store: Store) -> None:
         "state = 'PENDING'",
         "execution_mode = 'EXTERNAL'",
         "schedule_type = 'CRON'",
-        "on_interrupt = 'retry'",
         "supersede = 'all'",
-        "on_running = 'kill'",
-        "stale = 2",
-        "error_class = 'odd'",
-        "error_details = '{'",
+        "claim_class = 3, blocked_by = 'lane'",
         "stop_state = 'DONE', cancel_requested_at = 5",
         "stop_state = 'CANCELLED', cancel_requested_at = NULL",
     ],
@@ -62,7 +58,15 @@ def test_a_value_out_of_its_set_is_refused(store: Store, assignment: str) -> Non
         change(store, "jobs", put(store).job_id, assignment)
 
 
-FIXED = ["run_id = 'x'", "job_id = 'x'", "attempt = 9", "params_snapshot = '[]'", "started_at = 1", "worker_id = 'w'"]
+FIXED = [
+    "run_id = 'x'",
+    "job_number = 9",
+    "number = 9",
+    "attempt = 9",
+    "params_snapshot = '[]'",
+    "started_at = 1",
+    "worker_id = 'w'",
+]
 FIXED += ["template_id = 't'"]
 
 
@@ -78,7 +82,7 @@ def test_a_run_s_identity_is_set_once(store: Store, column: str) -> None:
     run_id = begin(store).run.run_id
     change(store, "job_runs", run_id, f"{column} = 1")
     for again in ("2", "NULL"):
-        with pytest.raises(REFUSED, match="written once"):
+        with pytest.raises(REFUSED, match="named once"):
             change(store, "job_runs", run_id, f"{column} = {again}")
 
 
@@ -89,7 +93,7 @@ def test_a_run_s_identity_is_set_once(store: Store, column: str) -> None:
 def test_a_run_is_ended_once(store: Store, assignment: str) -> None:
     claimed = begin(store)
     end(store, claimed)
-    with pytest.raises(REFUSED, match="written once"):
+    with pytest.raises(REFUSED, match=r"(written|named|ended) once"):
         change(store, "job_runs", claimed.run.run_id, assignment)
 
 
@@ -101,10 +105,10 @@ def test_a_run_is_over_exactly_when_it_has_an_end(store: Store, assignment: str)
 
 def test_runs_go_with_their_job_and_never_without_one(forged: Store) -> None:
     claimed = begin(forged)
-    values = ("x", "no such job", 1, "{}", 5)
+    values = (999, 1, "x", 1, 5)
     with pytest.raises(REFUSED, match="FOREIGN KEY"):
         forged.connection.execute(
-            "INSERT INTO job_runs (run_id, job_id, attempt, params_snapshot, started_at) VALUES (?, ?, ?, ?, ?)", values
+            "INSERT INTO job_runs (job_number, number, run_id, attempt, started_at) VALUES (?, ?, ?, ?, ?)", values
         )
     forged.connection.execute("DELETE FROM jobs WHERE id = ?", (claimed.run.job_id,))
     assert forged.rows("SELECT * FROM job_runs") == []
@@ -124,20 +128,6 @@ def test_outside_the_lanes_a_generation_may_repeat(store: Store) -> None:
     assert len(store.rows("SELECT id FROM jobs")) == 4
 
 
-@pytest.mark.parametrize("assignment", ["level = 'loud'", "payload = '{'", "job_id = NULL", "job_sequence = NULL"])
-def test_an_event_is_well_formed(store: Store, assignment: str) -> None:
-    put(store)
-    with pytest.raises(REFUSED):
-        store.connection.execute(f"UPDATE job_events SET {assignment}")
-
-
-@pytest.mark.parametrize("column", ["queued", "scheduled", "running"])
-def test_counts_of_live_jobs_never_go_below_zero(store: Store, column: str) -> None:
-    put(store)
-    with pytest.raises(REFUSED):
-        store.connection.execute(f"UPDATE queue_counts SET {column} = -1")
-
-
 def test_a_job_of_a_state_nobody_may_write_cannot_be_made_running_by_hand(store: Store) -> None:
     with pytest.raises(REFUSED):
         change(store, "jobs", make(store, "DONE").job_id, f"state = '{RUNNING}'")
@@ -145,7 +135,7 @@ def test_a_job_of_a_state_nobody_may_write_cannot_be_made_running_by_hand(store:
 
 @pytest.mark.parametrize(
     "assignment",
-    ["unmet = -1", "is_delay = 2", "stop_when_lost = 2", "awaits_turn = 2"],
+    ["unmet = -1", "wait_for_idle = NULL"],
 )
 def test_what_a_job_waits_for_is_well_formed(store: Store, assignment: str) -> None:
     with pytest.raises(REFUSED):

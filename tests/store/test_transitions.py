@@ -8,10 +8,11 @@ import pytest
 
 from semantica_daemon.model import state
 from semantica_daemon.model.outcome import LOST, Outcome
-from semantica_daemon.store import arrival, transition
-from semantica_daemon.store.arrival import NewJob
+from semantica_daemon.model.retry import Verdict
+from semantica_daemon.store import transition
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.claim import claim
 from tests.builders import Store
 from tests.store.invariants import STATE_AFTER
 from tests.store.steps import BAD, GOOD, LATER, begin, end, make, put
@@ -22,32 +23,40 @@ OUTCOME_OF_END = {state.FAILED: BAD}
 RUN_ENDS = (state.DONE, state.FAILED, state.CANCELLED, state.SUPERSEDED)
 
 
-def ending(to: str) -> Change:
-    outcome = OUTCOME_OF_END.get(to, Outcome())
-    status = to if to in RUN_ENDS else "FAILED"
-    return lambda tx, run: transition.end(tx, run, to, status, outcome)
+def start(tx: Tx, run: Running) -> bool:
+    return run.job_id in [claimed.run.job_id for claimed in claim(tx)]
 
 
-def ending_waiting(origin: str, to: str) -> Change:
+def ending(verdict: Verdict, outcome: Outcome) -> Change:
+    def change(tx: Tx, run: Running) -> bool:
+        job = transition.read_run(tx, run)
+        if job is not None:
+            transition.end_run(tx, run, job, verdict, outcome)
+        return job is not None
+
+    return change
+
+
+def ending_waiting(to: str) -> Change:
     by = "winner" if to == state.SUPERSEDED else None
-    return lambda tx, run: transition.end_waiting(tx, run.job_id, origin, to, by)
+    return lambda tx, run: transition.end_waiting(tx, tx.read(run.job_number), to, by)
 
 
 # name: (the change, the states it may start from, the state it leads to)
 CHANGES: dict[str, tuple[Change, set[str], str]] = {
-    "start": (lambda tx, run: transition.start(tx, run.job_id), {state.QUEUED}, state.RUNNING),
-    "promote": (lambda tx, run: transition.promote(tx, run.job_id), {state.SCHEDULED}, state.QUEUED),
-    "retry": (lambda tx, run: transition.retry(tx, run, tx.now + 5, BAD), {state.RUNNING}, state.SCHEDULED),
-    "wait_again": (lambda tx, run: transition.wait_again(tx, run, LOST), {state.RUNNING}, state.SCHEDULED),
-    "withdraw": (lambda tx, run: transition.withdraw(tx, run.job_id), {state.QUEUED}, state.SCHEDULED),
-    "put_back": (lambda tx, run: transition.put_back(tx, run, BAD), {state.RUNNING}, state.QUEUED),
+    "start": (start, {state.QUEUED}, state.RUNNING),
+    "promote": (lambda tx, run: transition.promote(tx, tx.read(run.job_number)), {state.SCHEDULED}, state.QUEUED),
+    "withdraw": (lambda tx, run: transition.withdraw(tx, tx.read(run.job_number)), {state.QUEUED}, state.SCHEDULED),
+    "retry": (ending(Verdict(state.SCHEDULED, "FAILED", 5), BAD), {state.RUNNING}, state.SCHEDULED),
+    "wait again": (ending(Verdict(state.SCHEDULED, "INTERRUPTED"), LOST), {state.RUNNING}, state.SCHEDULED),
+    "put back": (ending(Verdict(state.QUEUED, "INTERRUPTED"), BAD), {state.RUNNING}, state.QUEUED),
 }
-for to in state.STATES:
-    CHANGES[f"end {to}"] = (ending(to), {state.RUNNING} if to in RUN_ENDS else set(), to)
-    for origin in state.STATES:
-        allowed = origin in (state.QUEUED, state.SCHEDULED) and to in state.TERMINAL
-        may_start = {origin} if allowed and to in state.TRANSITIONS[origin] else set()
-        CHANGES[f"end_waiting {origin} as {to}"] = (ending_waiting(origin, to), may_start, to)
+for to in state.TERMINAL:
+    if to in RUN_ENDS:
+        verdict = msgspec.convert({"state": to, "run_status": to}, Verdict)
+        CHANGES[f"end {to}"] = (ending(verdict, OUTCOME_OF_END.get(to, Outcome())), {state.RUNNING}, to)
+    may_start = {origin for origin in (state.QUEUED, state.SCHEDULED) if to in state.TRANSITIONS[origin]}
+    CHANGES[f"end_waiting {to}"] = (ending_waiting(to), may_start, to)
 
 PAIRS = [(name, current) for name in CHANGES for current in state.STATES]
 ALLOWED = [(name, current) for name, current in PAIRS if current in CHANGES[name][1]]
@@ -83,7 +92,7 @@ def made(store: Store, current: str) -> Running:
         run = claimed.run
     else:
         run = make(store, current, max_attempts=3)
-    put(store), put(store, schedule=LATER)
+    put(store, queue="none"), put(store, schedule=LATER)
     if current == state.RUNNING:
         store.connection.execute("UPDATE jobs SET superseded_by = 'winner' WHERE id = ?", (run.job_id,))
     return run
@@ -125,7 +134,7 @@ def test_what_still_has_to_happen_once_is_never_promoted(store: Store, waits: di
     """Whoever asks: the guard is in the change itself."""
     job_id = put(store, schedule={"type": "CONDITION", **waits}).job_id
     before = everything(store)
-    assert not attempt(store, CHANGES["promote"][0], Running(job_id, "", 0, 0))
+    assert not attempt(store, CHANGES["promote"][0], Running(job_id, "", 0, 0, store.job(job_id)["number"], 0))
     assert everything(store) == before
 
 
@@ -138,40 +147,10 @@ def test_a_running_job_changes_only_by_its_own_run(store: Store, name: str) -> N
     assert everything(store) == before
 
 
-def new_job(tx: Tx, to: str) -> NewJob:
-    times = {"created_at": tx.now, "updated_at": tx.now, "queued_at": tx.now}
-    finished = {"finished_at": tx.now if to in state.TERMINAL else None, "superseded_by": "winner"}
-    blank = dict.fromkeys(field.name for field in msgspec.structs.fields(NewJob) if field.required)
-    given = {"id": f"new {to}", "queue": "default", "job_type": "t", "subject_key": "", "generation": 0, "priority": 0}
-    rules = {
-        "max_attempts": 0,
-        "backoff_factor": 2.0,
-        "backoff_base_ms": 1000,
-        "on_interrupt": "fail",
-        "leftovers": "end",
-    }
-    lane = {"supersede": "lane", "on_running": "finish", "max_interrupts": 3, "position": 100, "event_count": 1}
-    rest = {"schedule_type": "IMMEDIATE", "payload": "{}", "state": to, "execution_mode": "IN_PROCESS"}
-    return NewJob(**{**blank, **given, **times, **finished, **rules, **lane, **rest})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("to", state.STATES)
-def test_a_new_job_begins_in_one_of_three_states(store: Store, to: str) -> None:
-    def insert(tx: Tx, _: Running) -> bool:
-        arrival.insert(tx, new_job(tx, to))
-        return True
-
-    before = everything(store)
-    allowed = to in state.TRANSITIONS[state.NEW]
-    nobody = Running("", "", 0, 0)
-    assert bool(attempt(store, insert, nobody)) == allowed
-    assert (everything(store) == before) != allowed
-
-
 def test_a_change_of_a_job_nobody_knows_does_nothing(store: Store) -> None:
-    put(store)
+    put(store, queue="none")
     before = everything(store)
-    nobody = Running("nobody", "no run", 1, store.now)
+    nobody = Running("nobody", "no run", 1, store.now, 99, 1)
     assert not any(attempt(store, change, nobody) for change, _, _ in CHANGES.values())
     assert everything(store) == before
 
@@ -179,5 +158,7 @@ def test_a_change_of_a_job_nobody_knows_does_nothing(store: Store) -> None:
 def test_a_run_ends_with_its_job_in_one_commit(store: Store) -> None:
     claimed = begin(store)
     end(store, claimed, GOOD)
-    (row,) = store.rows("SELECT j.finished_at = r.finished_at AS same FROM jobs j JOIN job_runs r ON r.job_id = j.id")
+    (row,) = store.rows(
+        "SELECT j.finished_at = r.finished_at AS same FROM jobs j JOIN job_runs r ON job_number = j.number"
+    )
     assert row == {"same": 1}

@@ -15,6 +15,7 @@ from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.store.database import Command, Database, connect
+from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.job import JobSpec
@@ -49,11 +50,11 @@ class Store:
         return claims
 
     def finish(self, claims: list[Any]) -> None:
-        self._transact([Command(finish, Finish(claim.run, Outcome(took_ms=1))) for claim in claims])
+        self._transact([Command(finish, Finish(one.run, Outcome(took_ms=1))) for one in claims])
 
     def _transact(self, commands: list[Command], claiming: bool = False) -> Any:
         self._now += 1
-        committed = self._database.transact(commands, self._now, claiming)
+        committed = self._database.transact(commands, self._now, claim if claiming else None)
         failed = [result for result in committed.results if isinstance(result, Exception)]
         if failed:
             raise failed[0]

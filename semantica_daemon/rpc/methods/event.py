@@ -5,7 +5,6 @@ from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
-from semantica_daemon.errors import JobNotFound
 from semantica_daemon.model.event import Filter
 from semantica_daemon.rpc.binding import Binding, Call, SessionCall
 from semantica_daemon.rpc.session import Session
@@ -75,15 +74,8 @@ class EventMethods:
         return await self._waiting.emit(params)
 
     async def _whole_id(self, prefix: str | None) -> str | None:
-        """The id that a prefix stands for. The events of a pruned job may still be kept, under its whole id."""
+        """The id that a prefix stands for."""
         if prefix is None:
             return None
-        try:
-            job_id, _ = await self._readers.ask(reads.state, prefix)
-            return job_id
-        except JobNotFound:
-            whole = prefix.lower()
-            kept = await self._readers.ask(reads.events, 0, Filter(job_id=whole), 1)
-            if kept and len(whole) == 36:
-                return whole
-            raise
+        job_id, _ = await self._readers.ask(reads.state, prefix)
+        return job_id

@@ -1,21 +1,20 @@
-"""The process of a SUBPROCESS run exists: its identity is written as soon as that, and only now is the job started."""
+"""The process of a SUBPROCESS run exists: its identity is stored at once, and only now is the job started."""
 
 from msgspec import Struct
 
 from semantica_daemon.model import event
-from semantica_daemon.store.transition import TOUCHED, Running
-from semantica_daemon.store.tx import Touched, Tx
+from semantica_daemon.store.transition import Running, read_run
+from semantica_daemon.store.tx import Tx
 
-BEGIN_RUN = """
+NAME_PROCESS = """
 UPDATE job_runs
-SET pid = :pid, pid_started_at = :pid_started_at, boot_id = :boot_id, log_path = :log_path
-WHERE run_id = :run_id AND status = 'RUNNING'
+SET pid = ?, pid_started_at = ?, boot_id = ?, log_path = ?
+WHERE job_number = ? AND number = ?
 """
-BEGIN = f"""
+BEGIN = """
 UPDATE jobs
-SET pid = :pid, log_path = :log_path, updated_at = :now, event_count = event_count + 1
-WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}
+SET pid = ?, log_path = ?, updated_at = ?, event_count = ?, last_event = ?
+WHERE number = ?
 """
 
 
@@ -31,8 +30,11 @@ class Begun(Struct, frozen=True):
 
 def begin(tx: Tx, begun: Begun) -> None:
     run = begun.run
-    values = {"pid": begun.pid, "log_path": begun.log_path, "run_id": run.run_id}
-    for row in tx.execute(BEGIN, {**values, "job_id": run.job_id, "now": tx.now}).fetchall():
-        tx.execute(BEGIN_RUN, {**values, "pid_started_at": begun.pid_started_at, "boot_id": begun.boot_id})
-        facts = {"run_id": run.run_id, "attempt": run.attempt, "pid": begun.pid}
-        tx.emit(Touched(*row), event.STARTED, "", facts)
+    job = read_run(tx, run)
+    if job is None:
+        return
+    identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
+    tx.execute(NAME_PROCESS, (*identity, run.job_number, run.run_number))
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "pid": begun.pid}
+    last = tx.emit(job, event.STARTED, "", facts)
+    tx.execute(BEGIN, (begun.pid, begun.log_path, tx.now, job.event_count + 1, last, job.number))

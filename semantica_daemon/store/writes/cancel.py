@@ -1,18 +1,18 @@
-"""job.cancel: what waits ends at once; what runs is asked to stop and ends when it is really gone."""
+"""job.cancel: waiting jobs end at once; running ones are asked to stop and end when their processes are gone."""
 
 from semantica_daemon.model import event, state
 from semantica_daemon.model.selection import selection
 from semantica_daemon.store import find, transition
-from semantica_daemon.store.tx import StopRun, Touched, Tx
+from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.wire.job import CancelParams, CancelResult
 
 MOST = 1000
-ASK = f"""
+ASK_TO_STOP = """
 UPDATE jobs
-SET cancel_requested_at = coalesce(cancel_requested_at, :now), stop_state = 'CANCELLED', updated_at = :now,
-    event_count = event_count + 1
-WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NOT 'CANCELLED'
-{transition.TOUCHED}, run_id
+SET cancel_requested_at = coalesce(cancel_requested_at, ?), stop_state = 'CANCELLED', updated_at = ?,
+    event_count = ?, last_event = ?
+WHERE number = ?
+RETURNING run_id
 """
 
 
@@ -24,19 +24,22 @@ def cancel(tx: Tx, params: CancelParams) -> CancelResult:
     else:
         jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in chosen.job_ids))
     result = CancelResult([], [], [])
-    for job_id, current in jobs:
+    for number, job_id, current in jobs:
         if current == state.RUNNING:
-            _ask(tx, job_id, params.reason)
+            _ask_to_stop(tx, number, params.reason)
             result.cancelling.append(job_id)
-        elif transition.end_waiting(tx, job_id, current, state.CANCELLED, message=params.reason):
+        elif transition.end_waiting(tx, tx.read(number), state.CANCELLED, message=params.reason):
             result.cancelled.append(job_id)
         else:
             result.unchanged.append(job_id)
     return result
 
 
-def _ask(tx: Tx, job_id: str, reason: str) -> None:
-    for row in tx.execute(ASK, {"job_id": job_id, "now": tx.now}).fetchall():
-        message = f"cancel requested: {reason}" if reason else "cancel requested"
-        tx.emit(Touched(*row[:5]), event.LOG, message)
-        tx.stops.append(StopRun(row[5], "cancel"))
+def _ask_to_stop(tx: Tx, number: int, reason: str) -> None:
+    job = tx.read(number)
+    if job.stop_state == state.CANCELLED:
+        return
+    message = f"cancel requested: {reason}" if reason else "cancel requested"
+    last = tx.emit(job, event.LOG, message)
+    ((run_id,),) = tx.execute(ASK_TO_STOP, (tx.now, tx.now, job.event_count + 1, last, number)).fetchall()
+    tx.stops.append(StopRun(run_id, "cancel"))

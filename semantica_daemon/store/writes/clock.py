@@ -15,17 +15,22 @@ KNOWN = "SELECT value FROM facts WHERE name = 'clock'"
 KEEP = "INSERT OR REPLACE INTO facts (name, value) VALUES ('clock', :value)"
 SHIFT = {
     "delays": """
-UPDATE jobs
+UPDATE jobs INDEXED BY idx_jobs_scheduled
 SET scheduled_at = scheduled_at + :step
 WHERE state = 'SCHEDULED' AND is_delay = 1
 """,
     "debounces": """
-UPDATE jobs
+UPDATE jobs INDEXED BY idx_jobs_scheduled
 SET postponed_since = postponed_since + :step
-WHERE state IN ('QUEUED', 'SCHEDULED') AND postponed_since IS NOT NULL
+WHERE state = 'SCHEDULED' AND postponed_since IS NOT NULL
+""",
+    "debounces of queued jobs": """
+UPDATE jobs INDEXED BY idx_jobs_pop
+SET postponed_since = postponed_since + :step
+WHERE state = 'QUEUED' AND postponed_since IS NOT NULL
 """,
     "ttls": """
-UPDATE jobs
+UPDATE jobs INDEXED BY idx_jobs_expires
 SET expires_at = expires_at + :step
 WHERE state = 'QUEUED' AND expires_at IS NOT NULL
 """,
@@ -48,6 +53,7 @@ def set_clock(tx: Tx, reading: Reading) -> int:
     step = reading.offset_ms - known.offset_ms if known.boot_id == reading.boot_id else 0
     if abs(step) >= NOTICED_MS:
         moved = {what: tx.execute(sql, {"step": step}).rowcount for what, sql in SHIFT.items()}
+        moved["debounces"] += moved.pop("debounces of queued jobs")
         message = f"the clock was set {'forward' if step > 0 else 'back'} by {abs(step)} ms"
         tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")
     if row is None or step or known.boot_id != reading.boot_id:

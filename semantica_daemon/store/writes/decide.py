@@ -26,13 +26,14 @@ WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL
   AND subject_key = :subject_key AND job_type = :job_type AND generation = :generation
 """
 LIVE_OF_SUBJECT = """
-SELECT id, jobs.job_type, state, jobs.generation, stop_state IS NOT NULL, queue, coalesce(interrupts, 0),
+SELECT number, id, jobs.job_type, state, jobs.generation, stop_state IS NOT NULL, queue, coalesce(interrupts, 0),
   postponed_since
-FROM jobs INDEXED BY idx_jobs_lane_live
+FROM jobs INDEXED BY idx_jobs_subject_live
 LEFT JOIN lanes ON lanes.subject_key = jobs.subject_key AND lanes.job_type = jobs.job_type
-WHERE finished_at IS NULL AND jobs.subject_key <> '' AND supersede <> 'none' AND jobs.subject_key = :subject_key
+WHERE finished_at IS NULL AND jobs.subject_key <> '' AND jobs.subject_key = :subject_key
 """
-LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type"
+LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type AND supersede IN ('lane', 'subject')"
+LIVE_OF_SUBJECT += "AND supersede <> 'none'"
 
 
 class Decided(Struct, frozen=True, gc=False):

@@ -10,9 +10,9 @@ from semantica_daemon.model.admission import Admitted
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.reason import rendered
 from semantica_daemon.model.start import Start
-from semantica_daemon.store import arrival, transition
+from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
-from semantica_daemon.store.writes import templates
+from semantica_daemon.store.writes import new_job, templates
 from semantica_daemon.store.writes.decide import Decided, decide
 from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
 
@@ -37,13 +37,13 @@ WHERE subject_key = :subject_key AND job_type = :job_type
 """
 OUTDATE = """
 UPDATE jobs
-SET stale = 1, superseded_by = :by, updated_at = :now
-WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NULL
+SET stale = 1, superseded_by = ?, updated_at = ?
+WHERE number = ? AND state = 'RUNNING' AND stop_state IS NULL
 """
 INTERRUPT = """
 UPDATE jobs
-SET stale = 1, superseded_by = :by, updated_at = :now, cancel_requested_at = :now, stop_state = 'SUPERSEDED'
-WHERE id = :job_id AND state = 'RUNNING' AND stop_state IS NULL
+SET stale = 1, superseded_by = ?, updated_at = ?, cancel_requested_at = ?, stop_state = 'SUPERSEDED'
+WHERE number = ? AND state = 'RUNNING' AND stop_state IS NULL
 RETURNING run_id, subject_key, job_type
 """
 
@@ -58,7 +58,7 @@ def enqueue(tx: Tx, job: Admitted) -> Ack:
 
 
 def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
-    """All or nothing: the verb's savepoint takes them back together."""
+    """All or nothing: when one is refused, the whole command is rolled back."""
     acks = []
     for number, job in enumerate(jobs):
         try:
@@ -108,9 +108,7 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     _make_way(tx, job_id, planned, decided.live)
     if decided.in_lane and not planned.stale:
         _keep_lane(tx, spec, job_id, planned)
-    arrival.insert(tx, _row(tx, job_id, job, decided, begins))
-    if spec.schedule.conditions:
-        arrival.insert_conditions(tx, job_id, spec.schedule.conditions, begins.state == state.SCHEDULED)
+    new_job.insert(tx, job_id, job, decided, begins)
     if job.secrets:
         tx.secrets.append((job_id, job.secrets))
     if spec.idempotency_key is not None:
@@ -121,24 +119,22 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
 
 def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
     for job_id in planned.supersede:
-        transition.end_waiting(tx, job_id, live[job_id].state, state.SUPERSEDED, by)
-    outdate(tx, planned.outdate, by)
-    interrupt(tx, planned.interrupt, by)
+        transition.end_waiting(tx, tx.read(live[job_id].number), state.SUPERSEDED, by)
+    outdate(tx, [live[job_id].number for job_id in planned.outdate], by)
+    interrupt(tx, [live[job_id].number for job_id in planned.interrupt], by)
 
 
-def outdate(tx: Tx, running: Iterable[str], by: str) -> None:
-    """Those end as they will, but are not tried again."""
-    for job_id in running:
-        tx.execute(OUTDATE, {"job_id": job_id, "by": by, "now": tx.now})
+def outdate(tx: Tx, running: Iterable[int], by: str) -> None:
+    """Those running jobs end as they will, but are not retried."""
+    for number in running:
+        tx.execute(OUTDATE, (by, tx.now, number))
 
 
-def interrupt(tx: Tx, running: Iterable[str], by: str) -> int:
-    """Those are ended, and end SUPERSEDED; how many were not being stopped already."""
+def interrupt(tx: Tx, running: Iterable[int], by: str) -> int:
+    """Asks those running jobs to stop; they end SUPERSEDED. Returns how many were not being stopped already."""
     asked = 0
-    for job_id in running:
-        for run_id, subject_key, job_type in tx.execute(
-            INTERRUPT, {"job_id": job_id, "by": by, "now": tx.now}
-        ).fetchall():
+    for number in running:
+        for run_id, subject_key, job_type in tx.execute(INTERRUPT, (by, tx.now, tx.now, number)).fetchall():
             tx.stops.append(StopRun(run_id, "supersede"))
             tx.execute(COUNT_INTERRUPT, {"subject_key": subject_key, "job_type": job_type})
             asked += 1
@@ -155,28 +151,3 @@ def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None
     tx.execute(FORGET_KEYS, {"now": tx.now})
     values = {"key": spec.idempotency_key, "job_id": job_id, "spec_hash": spec_hash}
     tx.execute(KEEP_KEY, {**values, "expires_at": tx.now + spec.idempotency_ttl_ms})
-
-
-def _row(tx: Tx, job_id: str, job: Admitted, decided: Decided, begins: Start) -> arrival.NewJob:
-    spec, schedule, origin = job.spec, job.spec.schedule, job.origin
-    queued = begins.state == state.QUEUED
-    return arrival.NewJob(
-        id=job_id, trace_id=spec.trace, queue=spec.queue, job_type=spec.job_type, priority=spec.priority,
-        subject_key=spec.subject_key or "", generation=decided.plan.generation, state=begins.state,
-        created_at=tx.now, updated_at=tx.now, finished_at=tx.now if begins.state == state.SUPERSEDED else None,
-        execution_mode=job.mode, payload=job.payload,
-        max_attempts=spec.max_attempts, backoff_factor=spec.backoff_factor, backoff_base_ms=spec.backoff_base_ms,
-        deadline=spec.deadline, ttl_ms=spec.ttl_ms, timeout_ms=spec.timeout_ms, grace_ms=spec.grace_ms,
-        on_interrupt=spec.on_interrupt, schedule_type=schedule.type, scheduled_at=begins.at,
-        schedule_delay_ms=schedule.delay_ms, chain_group_id=spec.chain_group_id, user_tag=spec.user_tag,
-        supersede=spec.supersede, on_running=decided.on_running, max_interrupts=spec.max_interrupts,
-        superseded_by=decided.winner, position=tx.next_position() if queued else 0,
-        queued_at=tx.now if queued else None,
-        expires_at=tx.now + spec.ttl_ms if queued and spec.ttl_ms is not None else None,
-        idempotency_key=spec.idempotency_key, spec_hash=job.spec_hash, env_vars=job.env, leftovers=spec.leftovers,
-        wait_for_idle=schedule.wait_for_idle, require_charging=schedule.require_charging,
-        wait_for_event=schedule.wait_for_event, unmet=begins.unmet, stop_when_lost=spec.stop_when_lost,
-        is_delay=begins.is_delay, debounce_ms=spec.debounce_ms, max_wait_ms=spec.max_wait_ms,
-        postponed_since=begins.postponed_since, template_id=origin.template_id, schedule_id=origin.schedule_id,
-        awaits_turn=origin.awaits_turn,
-    )  # fmt: skip

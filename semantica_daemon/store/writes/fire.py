@@ -10,7 +10,8 @@ from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import schedule as rule
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import Origin
-from semantica_daemon.store import transition, turns
+from semantica_daemon.model.spec import rest_of
+from semantica_daemon.store import gates, transition
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
@@ -65,7 +66,7 @@ WHERE schedule_id = :schedule_id
 """
 # Without the jobs of the new job's own lane: the planner has superseded those.
 OTHERS = """
-SELECT id, state, on_running, max_interrupts
+SELECT number, state, spec
 FROM jobs INDEXED BY idx_jobs_schedule_live
 WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
   AND NOT (subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type AND supersede <> 'none')
@@ -135,7 +136,7 @@ def _stop(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
 
 def _make_job(tx: Tx, schedule: Schedule, at: int) -> Ack | None:
     """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written."""
-    taken = turns.is_taken(tx, schedule.schedule_id)
+    taken = gates.turn_is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":
         _emit(tx, schedule, "skipped", "an earlier job is still live", {"trigger_at": at, "reason": "overlap"}, "warn")
         return None
@@ -145,7 +146,7 @@ def _make_job(tx: Tx, schedule: Schedule, at: int) -> Ack | None:
     origin = Origin(schedule.template_id, schedule.schedule_id, awaits_turn=taken)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
     if taken:
-        turns.pass_on(tx, schedule.schedule_id, 0)  # the new job may have superseded the one it waits for
+        gates.pass_turn(tx, schedule.schedule_id)  # the new job may have superseded the one it waits for
     if taken and schedule.overlap == "supersede":
         _replace(tx, schedule, admitted.spec, job.job_id)
     tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})
@@ -160,14 +161,15 @@ def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
     subject_key = "" if spec.supersede == "none" else spec.subject_key or ""
     lane = {"subject_key": subject_key, "job_type": spec.job_type}
     rows = tx.execute(OTHERS, {"schedule_id": schedule.schedule_id, "by": by, **lane}).fetchall()
-    for job_id, current, on_running, most in rows:
+    for number, current, text in rows:
+        rest = rest_of(text)
         if current != state.RUNNING:
-            transition.end_waiting(tx, job_id, current, state.SUPERSEDED, by)
-        elif on_running == "cancel" and schedule.interrupts < most:
-            if interrupt(tx, [job_id], by):
+            transition.end_waiting(tx, tx.read(number), state.SUPERSEDED, by)
+        elif rest.on_running == "cancel" and schedule.interrupts < rest.max_interrupts:
+            if interrupt(tx, [number], by):
                 tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
         else:
-            outdate(tx, [job_id], by)
+            outdate(tx, [number], by)
 
 
 def _emit_missed(tx: Tx, schedule: Schedule, skipped: rule.SkippedTimes) -> None:

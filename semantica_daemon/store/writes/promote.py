@@ -10,11 +10,11 @@ from semantica_daemon.store.writes import fire, queues
 
 # One walk for each need of the machine that is met: what is not is never looked at.
 DUE = """
-SELECT id
+SELECT number
 FROM jobs INDEXED BY idx_jobs_due
 WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_charging = :charging
   AND coalesce(scheduled_at, 0) <= :now
-ORDER BY coalesce(scheduled_at, 0), rowid
+ORDER BY coalesce(scheduled_at, 0), number
 LIMIT :most
 """
 NEXT_OF_NEED = """
@@ -23,13 +23,13 @@ FROM jobs INDEXED BY idx_jobs_due
 WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_charging = :charging
 """
 EXPIRED = """
-SELECT id
+SELECT number
 FROM jobs INDEXED BY idx_jobs_expires
 WHERE state = 'QUEUED' AND expires_at IS NOT NULL AND expires_at <= :now
 LIMIT :most
 """
 PAST_DEADLINE = """
-SELECT id, state
+SELECT number
 FROM jobs INDEXED BY idx_jobs_deadline
 WHERE state IN ('QUEUED', 'SCHEDULED') AND deadline IS NOT NULL AND deadline <= :now
 LIMIT :most
@@ -68,17 +68,31 @@ class Due(Struct, frozen=True):
 
 def promote(tx: Tx, request: Promote) -> Due:
     bound = {"now": tx.now, "most": request.most}
-    for job_id, origin in tx.execute(PAST_DEADLINE, bound).fetchall():
-        transition.end_waiting(tx, job_id, origin, state.SKIPPED_DEADLINE)
-    for (job_id,) in tx.execute(EXPIRED, bound).fetchall():
-        transition.end_waiting(tx, job_id, state.QUEUED, state.SKIPPED_TTL)
+    for (number,) in tx.execute(PAST_DEADLINE, bound).fetchall():
+        transition.end_waiting(tx, tx.read(number), state.SKIPPED_DEADLINE)
+    for (number,) in tx.execute(EXPIRED, bound).fetchall():
+        transition.end_waiting(tx, tx.read(number), state.SKIPPED_TTL)
     fire.fire_due(tx)
     for idle, charging in tx.facts.met:
-        for (job_id,) in tx.execute(DUE, {**bound, "idle": idle, "charging": charging}).fetchall():
-            transition.promote(tx, job_id)
+        for (number,) in tx.execute(DUE, {**bound, "idle": idle, "charging": charging}).fetchall():
+            transition.promote(tx, tx.read(number))
     for (queue,) in tx.execute(RESUMING, {"now": tx.now}).fetchall():
         queues.end_pause(tx, queue)
     return Due(_next(tx), needs.of(tx.execute(needs.NEEDS).fetchone()))
+
+
+def promote_opened(tx: Tx) -> None:
+    """Jobs whose last gate was opened in this transaction become QUEUED in it, unless they still wait for a time or the
+    machine."""
+    numbers, tx.opened = tx.opened, []
+    for number in numbers:
+        job = tx.read(number)
+        if job.state != state.SCHEDULED or job.unmet:
+            continue
+        if (job.scheduled_at or 0) <= tx.now and tx.facts.meet(job.wait_for_idle, job.require_charging):
+            transition.promote(tx, job)
+        else:
+            tx.wake_at(job.scheduled_at or tx.now)
 
 
 def _next(tx: Tx) -> int | None:

@@ -1,7 +1,7 @@
 """Recovery at start: the holder of the lock knows that every RUNNING job is orphaned. It applies the recovery matrix
 of docs/decisions.md, row by row.
 
-No run: one is written, so that its end can be. A run that ended: the job follows it. A run that did not: a crash.
+A job without a run gets one, so that its end can be written. A run that had ended: the job follows it. Else: a crash.
 """
 
 from typing import Any
@@ -10,28 +10,29 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
-from semantica_daemon.store.transition import INSERT_RUN, Running
+from semantica_daemon.store.transition import Running, insert_run
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error
 
 ORPHANS = """
-SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.payload, jobs.template_id,
-  job_runs.status, job_runs.exit_code, job_runs.error
+SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.number, jobs.run_count,
+  run.run_id, run.status, run.exit_code, run.error, json_extract(jobs.spec, '$.template_id')
 FROM jobs INDEXED BY idx_jobs_running
-LEFT JOIN job_runs ON job_runs.run_id = jobs.run_id
+LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
 WHERE jobs.state = 'RUNNING'
 """
 ADOPT_STOP = """
 UPDATE jobs
 SET stop_state = :status, cancel_requested_at = coalesce(cancel_requested_at, :now),
     superseded_by = iif(:status = 'SUPERSEDED', coalesce(superseded_by, ''), superseded_by)
-WHERE id = :job_id
+WHERE number = :number
 """
+COUNT_RUN = "UPDATE jobs SET run_count = ? WHERE number = ?"
 
 
 class Recovered(Struct, frozen=True):
-    """The orphans by what became of them."""
+    """The orphaned jobs and the state each has got."""
 
     jobs: dict[str, str]
 
@@ -40,8 +41,7 @@ def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
     """`escaped`: runs whose processes could not be ended; their jobs must not be run again beside them."""
     jobs = {}
     for row in tx.execute(ORPHANS).fetchall():
-        run = Running(row[0], row[1], row[2], row[3])
-        outcome = _outcome(tx, run, row)
+        run, outcome = _run_and_outcome(tx, row)
         became = finish(tx, Finish(run, ESCAPED if run.run_id in escaped and outcome is CRASHED else outcome))
         jobs[run.job_id] = became or "RUNNING"
     if jobs:
@@ -49,16 +49,19 @@ def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
     return Recovered(jobs)
 
 
-def _outcome(tx: Tx, run: Running, row: tuple[Any, ...]) -> Outcome:
-    payload, template_id, status, exit_code, error = row[4:]
-    if status is None:
-        values = {"run_id": run.run_id, "job_id": run.job_id, "attempt": run.attempt}
-        tx.execute(INSERT_RUN, {**values, "payload": payload, "template_id": template_id, "now": run.started_at})
-    if status in (None, "RUNNING"):
-        return CRASHED
+def _run_and_outcome(tx: Tx, row: tuple[Any, ...]) -> tuple[Running, Outcome]:
+    stored_run, status, exit_code, error, template_id = row[6:]
+    run = Running(*row[:6])
+    if stored_run != run.run_id:
+        run = msgspec.structs.replace(run, run_number=run.run_number + (run.run_number == 0 or stored_run is not None))
+        insert_run(tx, run, template_id)
+        tx.execute(COUNT_RUN, (run.run_number, run.job_number))
+        return run, CRASHED
+    if status == "RUNNING":
+        return run, CRASHED
     if status in ("CANCELLED", "SUPERSEDED"):
-        tx.execute(ADOPT_STOP, {"status": status, "now": tx.now, "job_id": run.job_id})
+        tx.execute(ADOPT_STOP, {"status": status, "now": tx.now, "number": run.job_number})
     if status == "DONE":
-        return Outcome(exit_code=exit_code)
+        return run, Outcome(exit_code=exit_code)
     kept = msgspec.json.decode(error, type=Error) if error else CRASHED.error
-    return Outcome(error=kept, exit_code=exit_code, interrupted=status == "INTERRUPTED")
+    return run, Outcome(error=kept, exit_code=exit_code, interrupted=status == "INTERRUPTED")

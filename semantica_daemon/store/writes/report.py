@@ -2,34 +2,22 @@
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from semantica_daemon.errors import RunOver
 from semantica_daemon.model import event
-from semantica_daemon.store.transition import TOUCHED, Running
-from semantica_daemon.store.tx import Touched, Tx
+from semantica_daemon.store.transition import Running, read_run
+from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.run import Progress, RunAck
 
-PROGRESS = f"""
-UPDATE jobs
-SET progress_percent = coalesce(:percent, progress_percent), progress_phase = coalesce(:phase, progress_phase),
-    progress_items_completed = coalesce(:items_completed, progress_items_completed),
-    progress_items_total = coalesce(:items_total, progress_items_total),
-    progress_message = coalesce(:message, progress_message),
-    updated_at = :now, event_count = event_count + 1
-WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}
-"""
-SAY = f"""
-UPDATE jobs
-SET updated_at = :now, event_count = event_count + 1
-WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
-{TOUCHED}
-"""
+PROGRESS = "SELECT progress FROM jobs WHERE number = ?"
+SET_PROGRESS = "UPDATE jobs SET progress = ?, updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
+COUNT_EVENT = "UPDATE jobs SET updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
 RESULT = """
 UPDATE jobs
-SET result_summary = :text, updated_at = :now
-WHERE id = :job_id AND state = 'RUNNING' AND run_id = :run_id
+SET result_summary = ?, updated_at = ?
+WHERE number = ? AND state = 'RUNNING' AND run_id = ?
 """
 
 
@@ -60,39 +48,44 @@ def told(tx: Tx, said: Report) -> RunAck:
 
 
 def report(tx: Tx, said: Report) -> bool:
-    """Whether the run is still the job's: a late word changes nothing."""
-    where = {"job_id": said.run.job_id, "run_id": said.run.run_id, "now": tx.now}
-    heard = [_say(tx, where, event.LOG, line) for line in said.lines]
-    now = said.progress
-    if now is not None:
-        values = {"percent": now.percent, "phase": now.phase, "items_completed": now.items_completed}
-        values |= {"items_total": now.items_total, "message": now.message}
-        rows = tx.execute(PROGRESS, {**where, **values}).fetchall()
-        heard.append(bool(rows))
-        for row in rows:
-            tx.emit(Touched(*row), event.PROGRESS, now.message or "", now)
-    return all(heard)
+    """Whether the run is still the job's current one: a late report changes nothing."""
+    if read_run(tx, said.run) is None:
+        return False
+    for line in said.lines:
+        _emit(tx, said.run, event.LOG, line)
+    if said.progress is not None:
+        _set_progress(tx, said.run, said.progress)
+    return True
 
 
 def keep_result(tx: Tx, result: Result) -> RunAck:
-    values = {"job_id": result.run.job_id, "run_id": result.run.run_id, "now": tx.now, "text": result.text}
-    if not tx.execute(RESULT, values).rowcount:
+    if not tx.execute(RESULT, (result.text, tx.now, result.run.job_number, result.run.run_id)).rowcount:
         raise _over(result.run)
     return RunAck(result.run.job_id, result.run.attempt)
 
 
 def unresponsive(tx: Tx, run: Running) -> None:
-    """Asked to stop, given its grace, still there: the job stays RUNNING and keeps its slot."""
-    where = {"job_id": run.job_id, "run_id": run.run_id, "now": tx.now}
-    line = Line("asked to stop, and does not; it keeps its slot until it returns", "warn", {"run_id": run.run_id})
-    _say(tx, where, event.UNRESPONSIVE, line)
+    """Asked to stop, given its grace period, still there: the job stays RUNNING and keeps its slot."""
+    if read_run(tx, run) is not None:
+        line = Line("asked to stop, and does not; it keeps its slot until it returns", "warn", {"run_id": run.run_id})
+        _emit(tx, run, event.UNRESPONSIVE, line)
 
 
-def _say(tx: Tx, where: dict[str, Any], event_type: str, line: Line) -> bool:
-    rows = tx.execute(SAY, where).fetchall()
-    for row in rows:
-        tx.emit(Touched(*row), event_type, line.message, line.payload, line.level)
-    return bool(rows)
+def _emit(tx: Tx, run: Running, event_type: str, line: Line) -> None:
+    job = tx.read(run.job_number)
+    last = tx.emit(job, event_type, line.message, line.payload, line.level)
+    tx.execute(COUNT_EVENT, (tx.now, job.event_count + 1, last, job.number))
+
+
+def _set_progress(tx: Tx, run: Running, said: Progress) -> None:
+    """What is not said stays as it was."""
+    job = tx.read(run.job_number)
+    (text,) = tx.execute(PROGRESS, (job.number,)).fetchone()
+    known = msgspec.json.decode(text) if text else {}
+    known |= {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
+    last = tx.emit(job, event.PROGRESS, said.message or "", said)
+    stored = msgspec.json.encode(known).decode()
+    tx.execute(SET_PROGRESS, (stored, tx.now, job.event_count + 1, last, job.number))
 
 
 def _over(run: Running) -> RunOver:

@@ -32,10 +32,3 @@ CREATE TABLE schedules (
 
 CREATE INDEX idx_schedules_next ON schedules (next_trigger_at) WHERE next_trigger_at IS NOT NULL;
 CREATE INDEX idx_schedules_template ON schedules (template_id);
-
-ALTER TABLE jobs ADD COLUMN template_id TEXT;
-ALTER TABLE jobs ADD COLUMN schedule_id TEXT;
--- Overlap 'queue': it waits until the schedule's job before it has ended.
-ALTER TABLE jobs ADD COLUMN awaits_turn INTEGER NOT NULL DEFAULT 0 CHECK (awaits_turn IN (0, 1));
-CREATE INDEX idx_jobs_schedule_live ON jobs (schedule_id, awaits_turn)
-  WHERE finished_at IS NULL AND schedule_id IS NOT NULL;

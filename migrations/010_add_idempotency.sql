@@ -10,6 +10,3 @@ CREATE TABLE idempotency (
 ) WITHOUT ROWID;
 
 CREATE INDEX idx_idempotency_expires ON idempotency (expires_at);
-
-ALTER TABLE jobs ADD COLUMN idempotency_key TEXT;
-ALTER TABLE jobs ADD COLUMN spec_hash TEXT;

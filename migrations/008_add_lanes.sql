@@ -1,0 +1,12 @@
+-- Newest wins: what is known of a lane outlives its jobs, so that pruning never lets an old save win.
+
+CREATE TABLE lanes (
+  subject_key TEXT NOT NULL,
+  job_type TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  job_id TEXT NOT NULL,
+  ended TEXT CHECK (ended IS NULL OR NOT (ended = 'QUEUED' OR ended = 'SCHEDULED' OR ended = 'RUNNING')),
+  numbered_by TEXT NOT NULL CHECK (numbered_by = 'server' OR numbered_by = 'client'),
+  interrupts INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (subject_key, job_type)
+) WITHOUT ROWID;

@@ -1,0 +1,34 @@
+"""All that follows the end of a job, in the transaction that ends it. A new consequence is one function here."""
+
+from semantica_daemon.store import gates
+from semantica_daemon.store.tx import ChangedJob, Tx
+
+LANE_ENDED = "UPDATE lanes SET ended = ? WHERE subject_key = ? AND job_type = ? AND job_id = ?"
+RESET_LANE_INTERRUPTS = """
+UPDATE lanes
+SET interrupts = 0
+WHERE subject_key = ? AND job_type = ? AND interrupts > 0
+"""
+RESET_SCHEDULE_INTERRUPTS = "UPDATE schedules SET interrupts = 0 WHERE schedule_id = ? AND interrupts > 0"
+
+
+def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> None:
+    """`job` as it was before; `to` its terminal state; `run_status` how its run has ended, if it was running."""
+    tx.moved(job.queue, job.state, to)
+    if job.lane is not None:
+        tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
+        gates.leave_room(tx, job)
+    if job.unmet:
+        gates.close(tx, job)
+    if job.schedule_id is not None:
+        gates.pass_turn(tx, job.schedule_id)
+    if run_status in ("DONE", "FAILED"):
+        _reset_interrupts(tx, job)
+
+
+def _reset_interrupts(tx: Tx, job: ChangedJob) -> None:
+    """One run was left to finish, so the interruptions in a row are over."""
+    if job.lane is not None:
+        tx.execute(RESET_LANE_INTERRUPTS, (job.subject_key, job.job_type))
+    if job.schedule_id is not None:
+        tx.execute(RESET_SCHEDULE_INTERRUPTS, (job.schedule_id,))

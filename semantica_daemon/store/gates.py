@@ -1,0 +1,134 @@
+"""What holds a job back, as rows and counters, so that a claim never looks at a job it cannot start.
+
+Latched gates open once: an event, a condition, the job's turn in a schedule (later: its parents, a hold). Each is a row
+of job_conditions, counted in jobs.unmet; the transaction that opens the last one makes the job QUEUED.
+Room gates come and go: a lane has room for one job (later: concurrency keys). A job that becomes QUEUED takes the room
+until it ends or waits again; one that finds no room is marked blocked_by, and whoever leaves the room opens the next.
+"""
+
+from collections.abc import Iterable
+
+from semantica_daemon.model import event, state
+from semantica_daemon.store.ready import claim_class
+from semantica_daemon.store.tx import ChangedJob, Tx
+
+# Keys with these prefixes are the daemon's own: event.emit refuses them.
+RESERVED = ("semantica:", "job:")
+ANY_VALUE_OF = "semantica:event:"
+TURN_OF = "semantica:turn:"
+
+ADD = "INSERT INTO job_conditions (job_id, key, value, waiting) VALUES (?, ?, ?, ?)"
+NEWEST = "SELECT coalesce(max(rowid), 0) FROM job_conditions"
+WAITING = """
+SELECT jobs.number
+FROM job_conditions INDEXED BY idx_job_conditions_lookup
+JOIN jobs ON jobs.id = job_id
+WHERE waiting = 1 AND key = ? AND value = ? AND job_conditions.rowid <= ?
+LIMIT ?
+"""
+OPEN = "UPDATE job_conditions SET met_at = ?, waiting = 0 WHERE job_id = ? AND key = ?"
+OPENED = "UPDATE jobs SET unmet = ?, updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
+CLOSE = "UPDATE job_conditions SET waiting = 0 WHERE job_id = ? AND waiting = 1"
+
+LIVE_OF_SCHEDULE = """
+SELECT count(*)
+FROM jobs INDEXED BY idx_jobs_schedule_live
+WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = ?
+"""
+WAITING_FOR_TURN = """
+SELECT count(*), min(jobs.number)
+FROM job_conditions INDEXED BY idx_job_conditions_lookup
+JOIN jobs ON jobs.id = job_id
+WHERE waiting = 1 AND key = ? AND value = ''
+"""
+
+LANE_IS_TAKEN = """
+SELECT 1
+FROM jobs INDEXED BY idx_jobs_subject_live
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = ? AND job_type = ?
+  AND supersede IN ('lane', 'subject') AND number <> ?
+  AND (state = 'RUNNING' OR (state = 'QUEUED' AND blocked_by IS NULL))
+LIMIT 1
+"""
+NEXT_BLOCKED = """
+SELECT number, queue, priority, position, created_at, id, wait_for_idle, require_charging
+FROM jobs INDEXED BY idx_jobs_blocked
+WHERE blocked_by IS NOT NULL AND blocked_by = ?
+ORDER BY priority DESC, position ASC, created_at ASC, id
+LIMIT 1
+"""
+UNBLOCK = "UPDATE jobs SET blocked_by = NULL, claim_class = ? WHERE number = ?"
+
+
+# Latched gates
+
+
+def add(tx: Tx, job_id: str, gates: Iterable[tuple[str, str]], waiting: bool) -> None:
+    tx.connection.executemany(ADD, [(job_id, key, value, int(waiting)) for key, value in gates])
+
+
+def newest(tx: Tx) -> int:
+    """Gates made later than this one are not opened by what happens now."""
+    found: int = tx.execute(NEWEST).fetchone()[0]
+    return found
+
+
+def open_for(tx: Tx, gate: tuple[str, str], upto: int, most: int, about: dict[str, str | None]) -> list[str]:
+    """Opens this gate of at most that many jobs and emits `about` for each of them; returns their ids."""
+    key, value = gate
+    matched = []
+    for (number,) in sorted(tx.execute(WAITING, (key, value, upto, most)).fetchall()):
+        job = tx.read(number)
+        facts = {**about, "still_waits_for": job.unmet - 1}
+        last = tx.emit(job, event.LOG, f"event {about['key']} has come", facts)
+        _open(tx, job, key, job.event_count + 1, last)
+        matched.append(job.job_id)
+    return matched
+
+
+def close(tx: Tx, job: ChangedJob) -> None:
+    """The job has ended: nothing is to open its gates any more."""
+    tx.execute(CLOSE, (job.job_id,))
+
+
+def turn_is_taken(tx: Tx, schedule_id: str) -> bool:
+    """Whether an earlier job of the schedule is still live."""
+    return bool(tx.execute(LIVE_OF_SCHEDULE, (schedule_id,)).fetchone()[0])
+
+
+def pass_turn(tx: Tx, schedule_id: str) -> None:
+    """Opens the gate of the oldest job that waits for its turn, if every live job of the schedule does."""
+    key = TURN_OF + schedule_id
+    waiting, oldest = tx.execute(WAITING_FOR_TURN, (key,)).fetchone()
+    if waiting and tx.execute(LIVE_OF_SCHEDULE, (schedule_id,)).fetchone()[0] == waiting:
+        job = tx.read(oldest)
+        _open(tx, job, key, job.event_count, job.last_event)
+
+
+def _open(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int | None) -> None:
+    tx.execute(OPEN, (tx.now, job.job_id, key))
+    tx.execute(OPENED, (job.unmet - 1, tx.now, event_count, last_event, job.number))
+    if job.unmet == 1:
+        tx.opened.append(job.number)
+
+
+# Room gates
+
+
+def room_taken(tx: Tx, job: ChangedJob) -> str | None:
+    """The room that a job about to become QUEUED has to wait for."""
+    if job.lane is None:
+        return None
+    taken = tx.execute(LANE_IS_TAKEN, (job.subject_key, job.job_type, job.number)).fetchone()
+    return job.lane if taken else None
+
+
+def leave_room(tx: Tx, job: ChangedJob) -> None:
+    """The job, as it was, has had the room of its lane; the next one that is blocked there may be claimed."""
+    if job.lane is None or job.state == state.SCHEDULED or job.blocked_by is not None:
+        return
+    row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()
+    if row is not None:
+        number, queue, priority, position, created_at, job_id, idle, charging = row
+        tx.execute(UNBLOCK, (claim_class(idle, charging), number))
+        tx.ready.offer(queue, claim_class(idle, charging), (-priority, position, created_at, job_id))

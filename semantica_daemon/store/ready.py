@@ -1,0 +1,102 @@
+"""Which queue has the next job to start: the head of every queue that has claimable jobs, best first.
+
+A claim must not look at every queue, so a heap keeps the place of the best job of each queue and claim class.
+A place may be better than the truth (its job was cancelled) but never worse; the claim corrects it when it looks.
+Queues that cannot start anything now (no free slot, paused, the machine is not idle) are parked outside the heap.
+"""
+
+import sqlite3
+from heapq import heapify, heappop, heappush
+
+from semantica_daemon.model.machine import Facts
+from semantica_daemon.store.counts import Counts
+
+# Claim classes, as jobs.claim_class says them: the needs of the machine are bits of it.
+ANY_SLOT = 0
+NEEDS_IDLE = 1
+NEEDS_MAINS = 2
+BLOCKED = 4
+
+HEADS = """
+SELECT queue, claim_class, max(priority)
+FROM jobs INDEXED BY idx_jobs_pop
+WHERE state = 'QUEUED' AND claim_class < 4
+GROUP BY queue, claim_class
+"""
+
+Place = tuple[int, int, int, str]  # (-priority, position, created_at, id): the smallest is the next to start
+Source = tuple[str, int]  # (queue, claim class)
+
+
+def claim_class(wait_for_idle: int | bool, require_charging: int | bool) -> int:
+    return NEEDS_IDLE * wait_for_idle | NEEDS_MAINS * require_charging
+
+
+class ReadyQueues:
+    def __init__(self) -> None:
+        self._best: dict[Source, Place] = {}
+        self._heap: list[tuple[Place, Source]] = []
+        self._parked: dict[str, set[Source]] = {}
+        self._facts = Facts()
+        self._rules_version = 0
+
+    def load(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute(HEADS).fetchall()
+        self._best = {(queue, claims): (-priority, 0, 0, "") for queue, claims, priority in rows}
+        self._heap = [(place, source) for source, place in self._best.items()]
+        heapify(self._heap)
+        self._parked.clear()
+
+    def offer(self, queue: str, claims: int, place: Place) -> None:
+        """A job with that place has become claimable."""
+        if claims < BLOCKED:
+            source = (queue, claims)
+            best = self._best.get(source)
+            if best is None or place < best:
+                self.replace(source, place)
+
+    def replace(self, source: Source, place: Place | None) -> None:
+        """Now the best job of that source has this place; None: there is no job left."""
+        if self._best.get(source) == place:
+            return
+        if place is None:
+            self._best.pop(source, None)
+            return
+        self._best[source] = place
+        if source not in self._parked.get(source[0], ()):
+            heappush(self._heap, (place, source))
+
+    def slot_freed(self, queue: str) -> None:
+        for source in self._parked.pop(queue, ()):
+            self._push(source)
+
+    def best(self, counts: Counts, facts: Facts) -> Source | None:
+        """The source of the next job to start; None when nothing can start."""
+        self._unpark_if_changed(counts, facts)
+        if counts.room <= 0:
+            return None
+        while self._heap:
+            place, source = self._heap[0]
+            if self._best.get(source) != place:
+                heappop(self._heap)
+            elif counts.free_slots(source[0]) > 0 and facts.meet(source[1] & NEEDS_IDLE, source[1] & NEEDS_MAINS):
+                return source
+            else:
+                heappop(self._heap)
+                self._parked.setdefault(source[0], set()).add(source)
+        return None
+
+    def is_only(self, source: Source) -> bool:
+        """Whether no other source has claimable jobs, so that nobody else's place has to be compared."""
+        return len(self._best) == 1 and source in self._best
+
+    def _unpark_if_changed(self, counts: Counts, facts: Facts) -> None:
+        """Rules of queues or facts about the machine have changed: every parked source is looked at again."""
+        if facts != self._facts or counts.rules_version != self._rules_version:
+            self._facts, self._rules_version = facts, counts.rules_version
+            for queue in list(self._parked):
+                self.slot_freed(queue)
+
+    def _push(self, source: Source) -> None:
+        if source in self._best:
+            heappush(self._heap, (self._best[source], source))
