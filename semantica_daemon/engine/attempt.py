@@ -79,7 +79,7 @@ class Attempt:
     ) -> None:
         self.claim = claim
         self.dependencies = dependencies
-        self.reporter = Reporter(claim.run, dependencies.commands, asyncio.get_running_loop())
+        self._reporter: Reporter | None = None
         self._clock = dependencies.clock
         self._on_end = on_end
         self._timers: list[Timer] = []
@@ -94,6 +94,13 @@ class Attempt:
     @property
     def is_stopping(self) -> bool:
         return self._stop_cause is not None
+
+    @property
+    def reporter(self) -> Reporter:
+        """Made on first use: most commands report nothing. Called on the loop."""
+        if self._reporter is None:
+            self._reporter = Reporter(self.claim.run, self.dependencies.commands, asyncio.get_running_loop())
+        return self._reporter
 
     def stop(self, cause: Stop) -> None:
         """Asks the run to stop, with a grace period; only the first cause counts. A limit that passes after the run has
@@ -141,7 +148,8 @@ class Attempt:
             outcome = self._failed_in_daemon(error)
         self._end_limits()
         failpoints.hit("after_run_before_finish")
-        self.reporter.flush()
+        if self._reporter is not None:
+            self._reporter.flush()
         self._finish(outcome, self._recorded)
 
     def _finish(self, outcome: Outcome, recorded: Callable[[Any], None]) -> None:

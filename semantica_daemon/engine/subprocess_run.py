@@ -11,7 +11,6 @@ from secrets import token_hex
 from typing import TypeVar
 
 from semantica_daemon import failpoints
-from semantica_daemon.clock import Timer
 from semantica_daemon.engine import results
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.results import Files, Result
@@ -48,8 +47,8 @@ class SubprocessRun:
         self._clock = attempt.dependencies.clock
         self._supervisors = attempt.dependencies.supervisors
         self._supervisor: SupervisorConnection | None = None
-        self._inbox = Inbox()
-        self._wake = asyncio.Event()
+        self._inbox: Inbox
+        self._end_of_pause: asyncio.Future[None] | None = None
         self._awaits_start = False
         self._is_late = False
         self._was_killed = False
@@ -70,7 +69,7 @@ class SubprocessRun:
                 self._supervisor.forget(self._run_id)
 
     def terminate(self) -> None:
-        self._wake.set()
+        self._end_pause()
         if self._supervisor is not None:
             self._supervisor.signal(self._run_id, signal.SIGTERM)
 
@@ -137,18 +136,22 @@ class SubprocessRun:
         return report
 
     async def _pause(self) -> None:
-        self._wake.clear()
         if self._attempt.is_stopping:
             return
-        timer: Timer = self._clock.after(RETRY_AFTER_MS, self._wake.set)
-        await self._wake.wait()
+        self._end_of_pause = asyncio.get_running_loop().create_future()
+        timer = self._clock.after(RETRY_AFTER_MS, self._end_pause)
+        await self._end_of_pause
         timer.cancel()
+
+    def _end_pause(self) -> None:
+        if self._end_of_pause is not None and not self._end_of_pause.done():
+            self._end_of_pause.set_result(None)
 
     def _start_is_late(self) -> None:
         """A supervisor that has not answered yet may be stuck: the next run gets another one, and this run is not to
         start any more."""
         self._is_late = True
-        self._wake.set()
+        self._end_pause()
         if self._awaits_start and self._supervisor is not None:
             self._supervisors.replace(self._supervisor)
             self._supervisor.signal(self._run_id, signal.SIGKILL)

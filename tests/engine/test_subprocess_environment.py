@@ -74,7 +74,7 @@ def test_what_is_not_passed_on_is_said_in_the_ack(daemon: Process) -> None:
         "NOTIFY_SOCKET", "SEMANTICA_HOME",
     ]  # fmt: skip
     (warning,) = daemon.call("job.enqueue", job_type="semantica.noop", env_vars={"A_KEY": SECRET})["warnings"]
-    assert "env_vars" in warning
+    assert "environment variables" in warning
 
 
 def test_its_path_is_the_job_s_own(daemon: Process, tmp_path: Path) -> None:
