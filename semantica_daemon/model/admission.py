@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal, located
-from semantica_daemon.model.command import check_length, check_variables, command_line
+from semantica_daemon.model.command import check_length, check_variables, command_line, variable_bytes
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.wire.job import JobSpec
@@ -58,7 +58,8 @@ class Admission:
 
     def __init__(self, handlers: Mapping[str, Decoder | None], inherited: dict[str, str], arg_max: int) -> None:
         self._handlers = handlers
-        self._inherited = inherited
+        self._inherited = {name: variable_bytes(name, value) for name, value in inherited.items()}
+        self._inherited_bytes = sum(self._inherited.values())
         self._longest = arg_max - OWN_VARIABLES_BYTES
 
     def admit(self, spec: JobSpec) -> Admitted:
@@ -83,7 +84,8 @@ class Admission:
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
             raise no_handler(job.spec.job_type, self._handlers)  # a mistyped name is likelier than a command
         check_variables(env)
-        check_length(command_line(job.spec.payload), {**self._inherited, **env}, self._longest)
+        inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
+        check_length(command_line(job.spec.payload), env, self._longest, inherited)
         if not env:
             return job
         refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_ours(name))

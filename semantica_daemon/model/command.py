@@ -61,9 +61,15 @@ def _refused(problem: str, hint: str, path: str) -> InvalidParams:
     return InvalidParams(problem, hint, path=path)
 
 
-def check_length(command: CommandLine, env: dict[str, str], most: int) -> None:
-    """What the system would refuse to run, `most` being its limit for all strings together."""
-    total = 0
+def variable_bytes(name: str, value: str) -> int:
+    """What a variable takes of the system's limit."""
+    return len(f"{name}={value}".encode("utf-8", "surrogateescape")) + 1 + POINTER_BYTES
+
+
+def check_length(command: CommandLine, env: dict[str, str], most: int, inherited: int = 0) -> None:
+    """Refuses a command line that the system could not run. `most`: its limit for all strings together. `inherited`:
+    the bytes of variables that are not in `env`."""
+    total = inherited
     for number, argument in enumerate(command.argv):
         total += _length(argument, f"$.payload.argv[{number}]")
     for name, value in env.items():

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.errors import InvalidParams
+from semantica_daemon.model.admission import OWN_VARIABLES_BYTES, Admission
 from semantica_daemon.model.command import LONGEST_STRING, CommandLine, check_length, check_variables, command_line
+from semantica_daemon.wire.job import JobSpec
 from tests.cases import each_case
 
 
@@ -85,3 +87,14 @@ def test_one_string_has_a_limit_of_its_own_which_is_the_system_s() -> None:
     assert not fits(CommandLine(["true"]), {"A": "x" * LONGEST_STRING}, most)
     with pytest.raises(OSError, match="too long"):
         subprocess.run(["true", longest + "xx"], check=False)
+
+
+def test_variables_of_the_daemon_count_unless_the_job_has_its_own() -> None:
+    """As if the two environments were laid over each other, which is what a run is given."""
+    inherited, env = {"A": "x" * 1000, "B": "y" * 1000}, {"A": "short"}
+    whole = {**inherited, **env}
+    spec = JobSpec(job_type="t", payload={"argv": ["true"]}, env_vars=env)
+    needed = sum(len(f"{name}={value}") + 1 + 8 for name, value in whole.items()) + len("true") + 1 + 8
+    Admission({}, inherited, needed + OWN_VARIABLES_BYTES).admit(spec)
+    with pytest.raises(InvalidParams, match=f"{needed} bytes, the system takes {needed - 1}"):
+        Admission({}, inherited, needed - 1 + OWN_VARIABLES_BYTES).admit(spec)
