@@ -6,6 +6,7 @@ import pytest
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store.steps import BAD, COMMAND, GOOD, claims, end, put, runs, states, stop, tick, told
@@ -38,6 +39,21 @@ def test_once_its_process_exists_its_identity_is_written_and_it_is_told(store: S
     assert event["event_type"] == "job.started"
     facts = {"run_id": claimed.run.run_id, "attempt": 1, "pid": 77}
     assert msgspec.json.decode(event["payload"]) == facts
+
+
+@pytest.mark.parametrize(("outcome", "state", "last"), [(GOOD, "DONE", "job.done"), (BAD, "SCHEDULED", "job.retrying")])
+def test_a_start_that_is_recorded_with_the_end_is_told_before_it(
+    store: Store, outcome: Outcome, state: str, last: str
+) -> None:
+    claimed = claimed_now(store, **COMMAND, max_attempts=2)
+    begun = Begun(claimed.run, 77, 123_450, "this boot", "/logs/job.log")
+    assert store.run(finish, Finish(claimed.run, outcome, begun)) == state
+    job = store.job(claimed.run.job_id)
+    (run,) = runs(store, claimed.run.job_id)
+    assert (job["state"], job["pid"], job["log_path"]) == (state, 77, "/logs/job.log")
+    assert (run["pid"], run["pid_started_at"], run["boot_id"]) == (77, 123_450, "this boot")
+    assert told(store, claimed.run.job_id) == ["job.queued", "job.started", last]
+    assert [event["job_sequence"] for event in store.events() if event["job_number"]] == [1, 2, 3]
 
 
 def test_the_identity_of_a_process_is_written_once(forged: Store) -> None:

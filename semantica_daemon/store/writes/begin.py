@@ -1,10 +1,11 @@
 """The process of a SUBPROCESS run exists: its identity is stored at once, and only now is the job started."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from semantica_daemon.model import event
 from semantica_daemon.store.transition import Running, read_run
-from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.tx import ChangedJob, Tx
 
 NAME_PROCESS = """
 UPDATE job_runs
@@ -29,12 +30,17 @@ class Begun(Struct, frozen=True):
 
 
 def begin(tx: Tx, begun: Begun) -> None:
+    job = read_run(tx, begun.run)
+    if job is not None:
+        begin_job(tx, job, begun)
+
+
+def begin_job(tx: Tx, job: ChangedJob, begun: Begun) -> ChangedJob:
+    """The job as it is after its start."""
     run = begun.run
-    job = read_run(tx, run)
-    if job is None:
-        return
     identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
     tx.execute(NAME_PROCESS, (*identity, run.job_number, run.run_number))
     facts = {"run_id": run.run_id, "attempt": run.attempt, "pid": begun.pid}
     last = tx.emit(job, event.STARTED, "", facts)
     tx.execute(BEGIN, (begun.pid, begun.log_path, tx.now, job.event_count + 1, last, job.number))
+    return replace(job, event_count=job.event_count + 1, last_event=last)

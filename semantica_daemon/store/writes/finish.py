@@ -10,7 +10,7 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.spec import rest_of
 from semantica_daemon.store.transition import Running, end_run, read_run
 from semantica_daemon.store.tx import ChangedJob, Tx
-from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.writes.begin import Begun, begin_job
 
 
 class Finish(Struct, frozen=True, gc=False):
@@ -23,11 +23,11 @@ class Finish(Struct, frozen=True, gc=False):
 
 def finish(tx: Tx, end: Finish) -> str | None:
     """The job's new state; None when the run is no longer the job's (a late answer changes nothing)."""
-    if end.begun is not None:
-        begin(tx, end.begun)
     job = read_run(tx, end.run)
     if job is None:
         return None
+    if end.begun is not None:
+        job = begin_job(tx, job, end.begun)
     verdict = retry.decide(_standing(job), end.outcome, tx.ids.random.uniform(-1, 1))
     end_run(tx, end.run, job, verdict, end.outcome)
     return verdict.state
