@@ -22,6 +22,7 @@ from semantica_daemon.daemon import Daemon, Setting, running
 from semantica_daemon.store.tx import Tx
 
 START = 1_800_000_000_000
+PATIENCE_S = 40  # until a test gives up on a busy machine; no promise is as long
 
 
 class ManualClock:
@@ -113,7 +114,7 @@ class Client:
         return number
 
     async def result(self, number: int) -> Any:
-        reply = await asyncio.wait_for(self._replies[number], 30)
+        reply = await asyncio.wait_for(self._replies[number], 2 * PATIENCE_S)
         del self._replies[number]
         if "error" in reply:
             raise RpcError(reply["error"])
@@ -123,7 +124,7 @@ class Client:
         """Waits for the next `count` events of this connection's subscriptions."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
-            notification = await asyncio.wait_for(self.notifications.get(), 10)
+            notification = await asyncio.wait_for(self.notifications.get(), PATIENCE_S)
             assert notification["method"] == "event", notification
             found += notification["params"]["events"]
         return found
@@ -175,7 +176,7 @@ class Harness:
 
     async def ended(self, job_id: str) -> Any:
         """Waits in real time until the job has ended, and returns it."""
-        waited = await self.call("job.wait", job_id=job_id, timeout_ms=10_000)
+        waited = await self.call("job.wait", job_id=job_id, timeout_ms=PATIENCE_S * 1000)
         assert waited["finished"], waited["job"]["state"]
         return waited["job"]
 
@@ -248,7 +249,7 @@ class Process:
             self.wait_ready()
         return self
 
-    def wait_ready(self, seconds: float = 15) -> None:
+    def wait_ready(self, seconds: float = PATIENCE_S) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.process is not None and self.process.poll() is not None:
@@ -295,7 +296,7 @@ class Process:
         """Sends SIGTERM and returns the exit code."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE_S)
 
     def __enter__(self) -> "Process":
         return self

@@ -78,7 +78,7 @@ class Begun:
         self.process = process
         self._seen = {"out": b"", "err": b""}
 
-    def until(self, text: str, stream: str = "out", seconds: float = 20) -> str:
+    def until(self, text: str, stream: str = "out", seconds: float = 40) -> str:
         """What it has said on that stream, once the text is in it."""
         pipe = self.process.stdout if stream == "out" else self.process.stderr
         assert pipe is not None

@@ -44,7 +44,7 @@ class Journal:
 
     def until(self, word: str, processes: int = 1) -> list[Line]:
         """The lines, once that many processes have written that word."""
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 40
         while len({line.pid for line in self.lines() if line.word == word}) < processes:
             assert time.monotonic() < give_up, self.lines()
             time.sleep(0.005)

@@ -61,7 +61,7 @@ def check(home: Path) -> None:
 
 def check_empty(home: Path) -> None:
     """The daemon is gone, and what was its own goes at once: its supervisor sees to that, and then leaves."""
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + 20
     while left := [*processes(home), *supervisors(home)]:
         assert time.monotonic() < give_up, f"{left}\n{(home / 'stderr.log').read_text()[-2000:]}"
         time.sleep(0.005)

@@ -36,7 +36,7 @@ class Listeners:
                 self.number += 1
                 self.ask(process, f"e{self.number}")
                 self.say(process, f"e{self.number}", first=True)
-        assert process.process.wait(10) == -9, process.stderr()
+        assert process.process.wait(40) == -9, process.stderr()
 
     def ask(self, process: Process, key: str) -> None:
         self.unanswered.append("job.enqueue")

@@ -60,7 +60,7 @@ def job_of(process: Process, job_id: str) -> dict[str, Any]:
 
 
 def ended(process: Process, job_id: str) -> dict[str, Any]:
-    waited = process.call("job.wait", job_id=job_id, timeout_ms=20_000)
+    waited = process.call("job.wait", job_id=job_id, timeout_ms=40_000)
     assert waited["finished"], waited["job"]["state"]
     return dict(waited["job"])
 
@@ -280,7 +280,7 @@ def test_a_process_that_has_the_pid_of_a_run_is_touched_only_if_it_is_that_very_
         with suppress(EOFError, OSError):
             killed.call("job.enqueue_many", jobs=specs)
         assert killed.process is not None
-        killed.process.wait(10)
+        killed.process.wait(40)
     with ExitStack() as stack:
         strangers = [stack.enter_context(Stranger()) for _ in WHOSE]
         with edited(process.home) as connection:

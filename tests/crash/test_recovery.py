@@ -10,6 +10,7 @@ import pytest
 from tests.crash import invariants
 from tests.engine import sample_handlers
 from tests.harness import Process
+from tests.stopwatch import Stopwatch
 
 
 @pytest.fixture
@@ -150,10 +151,10 @@ def test_ten_thousand_live_jobs_are_ready_again_within_two_seconds(process: Proc
     for part in range(10):
         process.call("job.enqueue_many", jobs=[_live(part * 1000 + number) for number in range(1000)])
     process.kill()
-    began = time.monotonic()
+    watch = Stopwatch()
     process.start()
-    took = time.monotonic() - began
-    assert took < 2
+    assert process.process is not None
+    assert watch.seconds(process.process.pid) < 2
     queues = process.call("admin.stats")["queues"]
     assert sum(one["queued"] + one["scheduled"] for one in queues) == 10_000 + len(running)
 

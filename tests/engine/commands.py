@@ -66,7 +66,7 @@ async def told(harness: Harness, argv: list[str], **spec: Any) -> Any:
     return json.loads(await output(harness, job["job_id"]))
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 40) -> None:
     """Bounded polling on a real condition."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - /proc has no events

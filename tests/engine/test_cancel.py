@@ -16,7 +16,7 @@ Doors = Callable[[str], Door]
 async def start(harness: Harness, job_type: str, door: Door, name: str, **spec: Any) -> str:
     """A job that stands at its door, really inside its handler."""
     ack = await harness.enqueue(job_type, payload={"door": name}, **spec)
-    assert await asyncio.to_thread(door.entered.wait, 10)
+    assert await asyncio.to_thread(door.entered.wait, 40)
     return str(ack["job_id"])
 
 

@@ -282,7 +282,7 @@ async def test_debounce_and_max_wait_of_a_busy_lane_keep_their_length(manual: Ha
 
 async def at_its_door(harness: Harness, place: Door, **spec: Any) -> str:
     ack = await harness.enqueue("hold", payload={"door": "a"}, **spec)
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     return str(ack["job_id"])
 
 

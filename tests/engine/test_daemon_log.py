@@ -95,7 +95,7 @@ def test_a_refusal_is_told_too(process: Logging) -> None:
     with second:
         assert "another semanticad already runs" in second.begin()
         assert second.process is not None
-        assert second.process.wait(5) == 75
+        assert second.process.wait(40) == 75
 
 
 def test_a_descriptor_that_is_not_open_is_wrong_usage(home: Path) -> None:

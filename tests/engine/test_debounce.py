@@ -101,7 +101,7 @@ async def test_saves_during_a_run_give_one_more_run_after_it(timed: Harness, doo
     spec = {"job_type": "hold", "payload": {"door": "a"}}
     first = await save(timed, **spec)
     await timed.advance(1000)
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     for _ in range(5):
         last = await save(timed, **spec)
         await timed.advance(100)

@@ -21,7 +21,7 @@ async def save(harness: Harness, job_type: str = "semantica.noop", **spec: Any) 
 
 async def running(harness: Harness, door: Door, name: str, job_type: str = "hold", **spec: Any) -> str:
     ack = await save(harness, job_type, payload={"door": name}, **spec)
-    assert await asyncio.to_thread(door.entered.wait, 10)
+    assert await asyncio.to_thread(door.entered.wait, 40)
     return str(ack["job_id"])
 
 
@@ -132,7 +132,7 @@ async def test_after_three_interruptions_in_a_row_the_running_one_is_left_to_fin
     assert not doors[4].entered.is_set()
     doors[3].open.set()
     assert (await timed.ended(ids[3]))["state"] == "DONE"
-    assert await asyncio.to_thread(doors[4].entered.wait, 10)
+    assert await asyncio.to_thread(doors[4].entered.wait, 40)
     again = await running(timed, doors[5], "d5", on_running="cancel")
     assert await timed.state(waits["job_id"]) == "SUPERSEDED", "the count begins anew after one has finished"
     assert await timed.state(again) == "RUNNING"

@@ -105,7 +105,7 @@ class Minute:
         self.emit("n", f"{TICKS - 1}")
         self.process.call("job.cancel", job_id=self.asked["lost"][0], wait_ms=5000)
         for job_id in (job_id for ids in self.asked.values() for job_id in ids):
-            waited = self.process.call("job.wait", job_id=job_id, timeout_ms=20_000)
+            waited = self.process.call("job.wait", job_id=job_id, timeout_ms=40_000)
             assert waited["finished"], waited["job"]
 
 

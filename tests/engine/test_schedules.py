@@ -82,7 +82,7 @@ async def test_a_handler_that_is_missing_fails_its_times_until_it_is_back(home: 
 
 
 async def at_its_door(place: Door) -> None:
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     place.entered.clear()
 
 

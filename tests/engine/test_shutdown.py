@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine import sample_handlers
-from tests.harness import Process, RpcError
+from tests.harness import PATIENCE_S, Process, RpcError
 
 SIGTERM, SIGINT = signal.SIGTERM, signal.SIGINT
 
@@ -36,7 +36,7 @@ def enqueue(process: Process, job_type: str, **spec: Any) -> str:
     return str(process.call("job.enqueue", job_type=job_type, **spec)["job_id"])
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Bounded polling on a real condition."""
     give_up = time.monotonic() + seconds
     while not condition():
@@ -48,9 +48,10 @@ def is_running(process: Process, job_id: str) -> bool:
     return bool(process.call("job.get", job_id=job_id)["state"] == "RUNNING")
 
 
-def leave(process: Process, seconds: float) -> int:
+def leave(process: Process) -> int:
+    """The exit code; far earlier than the minute of grace that some runs have, and late enough on a busy machine."""
     assert process.process is not None
-    return process.process.wait(seconds)
+    return process.process.wait(PATIENCE_S)
 
 
 def rows(process: Process, sql: str) -> list[Any]:
@@ -66,7 +67,7 @@ def test_a_run_that_ends_within_its_grace_has_ended_well(start: Callable[..., Pr
     waiting = [enqueue(process, "busy", payload={"ms": 700}) for _ in range(2)]
     until(lambda: is_running(process, job_id))
     process.signal(SIGTERM)
-    assert leave(process, 5) == 0
+    assert leave(process) == 0
     assert not process.socket.exists()
     states = dict(rows(process, "SELECT id, state FROM jobs"))
     assert (states[job_id], states[waiting[1]]) == ("DONE", "QUEUED"), "nothing new is claimed"
@@ -81,13 +82,11 @@ def test_a_run_that_ends_within_its_grace_has_ended_well(start: Callable[..., Pr
 def test_a_run_that_is_interrupted_ends_as_its_job_has_asked_for(
     start: Callable[..., Process], on_interrupt: str, attempts: int, state: str
 ) -> None:
-    process = start()
+    process = start(grace_ms=60_000)
     spec = {"payload": {"ms": 600_000}, "on_interrupt": on_interrupt, "max_attempts": attempts}
     job_id = enqueue(process, "semantica.sleep", **spec)
     until(lambda: is_running(process, job_id))
-    began = time.monotonic()
-    assert process.stop() == 0
-    assert time.monotonic() - began < 2, "an async handler is cancelled, not waited for"
+    assert process.stop() == 0, "an async handler is cancelled, and its grace of a minute not waited for"
     (row,) = rows(process, "SELECT state, attempts, run_count, json_extract(error, '$.code') FROM jobs")
     (run,) = rows(process, "SELECT status, json_extract(error, '$.code') FROM job_runs")
     given_back = on_interrupt == "requeue"
@@ -106,7 +105,7 @@ def test_a_second_signal_means_now(start: Callable[..., Process], number: signal
     with pytest.raises(AssertionError):
         until(lambda: process.process is not None and process.process.poll() is not None, 0.3)
     process.signal(number)
-    assert leave(process, 3) == 0
+    assert leave(process) == 0
     assert rows(process, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
 
 
@@ -116,7 +115,7 @@ def test_a_run_that_never_ends_does_not_keep_the_process(start: Callable[..., Pr
     job_id = enqueue(process, job_type)
     until(lambda: is_running(process, job_id))
     process.signal(SIGTERM)
-    assert leave(process, 5) == 0
+    assert leave(process) == 0
     assert rows(process, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
     assert rows(process, "SELECT status FROM job_runs") == [("FAILED",)]
 
@@ -124,7 +123,7 @@ def test_a_run_that_never_ends_does_not_keep_the_process(start: Callable[..., Pr
 def test_admin_shutdown_stops_it_as_a_signal_does(start: Callable[..., Process]) -> None:
     process = start()
     assert process.call("admin.shutdown", reason="tidying up") == {"stopping": True}
-    assert leave(process, 5) == 0
+    assert leave(process) == 0
     told = rows(process, "SELECT message FROM job_events WHERE event_type = 'daemon.stopping'")
     assert told == [("tidying up",)]
     assert not (process.home / "meta.db-wal").exists() or (process.home / "meta.db-wal").stat().st_size == 0
@@ -144,7 +143,7 @@ def test_while_it_stops_new_work_is_refused_and_questions_are_answered(start: Ca
     assert b'"E_STOPPING"' in replies
     assert b'"status":"stopping"' in replies
     process.signal(SIGTERM)
-    assert leave(process, 3) == 0
+    assert leave(process) == 0
     assert len(rows(process, "SELECT id FROM jobs")) == 1
 
 
@@ -154,7 +153,7 @@ def test_a_cancel_that_was_accepted_holds_through_a_shutdown(start: Callable[...
     until(lambda: is_running(process, job_id))
     assert process.call("job.cancel", job_id=job_id)["cancelling"] == [job_id]
     process.signal(SIGTERM)
-    assert leave(process, 5) == 0
+    assert leave(process) == 0
     assert rows(process, "SELECT state FROM jobs") == [("CANCELLED",)]
 
 
@@ -168,7 +167,7 @@ def test_a_database_held_by_another_does_not_keep_it_past_a_second_signal(start:
     process.signal(SIGTERM)
     until(lambda: not process.socket.exists())
     process.signal(SIGTERM)
-    leave(process, 8)
+    leave(process)
     holder.execute("ROLLBACK")
     holder.close()
     job = start().call("job.get", job_id=job_id)
@@ -180,7 +179,7 @@ def test_a_failure_nobody_foresaw_stops_the_daemon_and_recovery_takes_over(start
     with suppress(EOFError, OSError, RpcError):
         for _ in range(10):
             enqueue(process, "semantica.noop")
-    assert leave(process, 5) not in (0, None)
+    assert leave(process) not in (0, None)
     again = start()
     assert again.call("admin.health")["status"] == "ready"
     assert again.call("job.wait", job_id=enqueue(again, "semantica.noop"))["finished"]

@@ -21,7 +21,7 @@ async def hold(harness: Harness, place: Door, **spec: Any) -> str:
     ack = await harness.enqueue(job_type, payload={"door": "a"}, schedule=IDLE, stop_when_lost=True, **spec)
     await type_something(harness)
     await harness.advance(IDLE_MS)
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     place.entered.clear()
     return str(ack["job_id"])
 
@@ -44,7 +44,7 @@ async def test_a_handler_that_asked_for_it_is_ended_and_runs_again_later(
     await desk.advance(IDLE_MS - 1)
     assert await desk.state(job_id) == "SCHEDULED"
     await desk.advance(1)
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     place.open.set()
     job = await desk.ended(job_id)
     assert (job["state"], job["attempts"], job["run_count"], job["error"]) == ("DONE", 1, 2, None)
@@ -131,7 +131,7 @@ async def test_power_lost_ends_a_run_that_asked_for_it(desk: Harness, door: Call
     spec = {"payload": {"door": "a"}, "schedule": POWER, "stop_when_lost": True}
     job_id = (await desk.enqueue("hold", **spec))["job_id"]
     await desk.settle()
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     await type_something(desk)  # which is nothing to this one
     await desk.settle()
     assert await desk.state(job_id) == "RUNNING"
@@ -151,7 +151,7 @@ async def test_a_run_that_did_not_ask_for_it_is_left_alone(desk: Harness, door: 
     job_id = (await desk.enqueue("hold", payload={"door": "a"}, schedule=BOTH))["job_id"]
     await type_something(desk)
     await desk.advance(IDLE_MS)
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     await type_something(desk)
     machine.mains = False
     await desk.advance(20_000)

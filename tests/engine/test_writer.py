@@ -101,7 +101,7 @@ async def test_a_database_held_for_long_refuses_callers_and_keeps_the_ends_of_ru
 ) -> None:
     place = door("a")
     running = (await working.enqueue("hold", payload={"door": "a"}))["job_id"]
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     with held(working):
         place.open.set()
         for _ in range(2):
@@ -128,7 +128,7 @@ async def test_a_full_disk_refuses_writes_reads_go_on_and_it_recovers_by_itself(
     place = door("a")
     kept = (await working.enqueue(user_tag="kept"))["job_id"]
     running = (await working.enqueue("hold", payload={"door": "a"}))["job_id"]
-    assert await asyncio.to_thread(place.entered.wait, 10)
+    assert await asyncio.to_thread(place.entered.wait, 40)
     await working.settle()
     limit_pages(working, 0)
     with pytest.raises(RpcError) as refused:

@@ -127,7 +127,7 @@ def test_admin_shutdown_ends_the_process_as_sigterm_does(home: Path) -> None:
     with Process(home).start() as daemon:
         assert daemon.call("admin.shutdown", reason="enough") == {"stopping": True}
         assert daemon.process is not None
-        assert daemon.process.wait(10) == 0
+        assert daemon.process.wait(40) == 0
         assert not daemon.socket.exists()
         daemon.start()
         events = daemon.call("event.list", event_types=["daemon.stopping"])["events"]

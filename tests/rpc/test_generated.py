@@ -189,7 +189,7 @@ async def settle_group(asker: Asker, numbers: set[int]) -> None:
     for number in await asker.until_answered(numbers, 0.1):
         body = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
         asker.wire.put(json.dumps(body).encode())
-    left = await asker.until_answered(numbers, 10)
+    left = await asker.until_answered(numbers, 40)
     assert not left, f"never answered: {left}"
 
 

@@ -19,7 +19,7 @@ WAITS = {"type": "CONDITION", "wait_for_event": "git:commit"}
 
 
 async def next_told(client: Client) -> tuple[str, dict[str, Any]]:
-    message = await asyncio.wait_for(client.notifications.get(), 10)
+    message = await asyncio.wait_for(client.notifications.get(), 40)
     return message["method"], message["params"]
 
 

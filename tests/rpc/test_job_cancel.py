@@ -1,12 +1,12 @@
 """job.cancel: every selector, what it answers for what waits, runs and has ended, and how long it may wait."""
 
-import time
 from typing import Any
 
 import pytest
 
 from tests.cases import each_case
 from tests.harness import Harness, RpcError
+from tests.stopwatch import Stopwatch
 
 LONG = {"type": "AFTER", "delay_ms": 3_600_000}
 NOTHING: dict[str, list[str]] = {"cancelled": [], "cancelling": [], "unchanged": []}
@@ -87,9 +87,9 @@ async def test_with_wait_ms_the_answer_comes_when_it_is_really_gone(real: Harnes
 async def test_wait_ms_bounds_how_long_a_stubborn_job_is_waited_for(manual: Harness) -> None:
     """Its end needs the grace period of a clock that stands still; the answer does not wait for that."""
     job_id = await running_job(manual)
-    began = time.monotonic()
+    watch = Stopwatch()
     answer = await manual.call("job.cancel", job_id=job_id, wait_ms=2000)
-    assert time.monotonic() - began < 5
+    assert watch.seconds() < 5
     assert answer["cancelled"] + answer["cancelling"] == [job_id]
 
 

@@ -9,13 +9,13 @@ import json
 import socket
 import sqlite3
 import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.harness import Client, Harness
+from tests.stopwatch import Stopwatch
 
 IN_TIME_S = 1.0
 """What a bystander's call may take at most while somebody else misbehaves; idle it takes about a millisecond."""
@@ -53,7 +53,7 @@ class Wire:
         self.put(body)
         return await self.message()
 
-    async def message(self, seconds: float = 10) -> Any:
+    async def message(self, seconds: float = 40) -> Any:
         async with asyncio.timeout(seconds):
             text = await self.text()
         assert text, "the connection has ended"
@@ -63,14 +63,14 @@ class Wire:
         """The next message as it came; empty at the end of a connection of lines."""
         return await (self._framed() if self.headers else self.reader.readline())
 
-    async def messages(self, count: int, seconds: float = 20) -> list[Any]:
+    async def messages(self, count: int, seconds: float = 40) -> list[Any]:
         async with asyncio.timeout(seconds):
             return [await self.message(seconds) for _ in range(count)]
 
     async def ended(self) -> None:
         """Nothing more comes, and the daemon has closed."""
         with contextlib.suppress(ConnectionResetError):
-            rest = await asyncio.wait_for(self.reader.read(), 10)
+            rest = await asyncio.wait_for(self.reader.read(), 40)
             assert rest == b"", rest[:500]
 
     async def silent(self, harness: Harness) -> None:
@@ -152,9 +152,9 @@ class Bystander:
 
     async def _call_on(self) -> None:
         while not self._stopping:
-            began = time.monotonic()
+            watch = Stopwatch()
             await self._client.call("job.list", limit=1)
-            self.worst = max(self.worst, time.monotonic() - began)
+            self.worst = max(self.worst, watch.seconds())
 
 
 @asynccontextmanager

@@ -84,7 +84,7 @@ def is_there(pid: int) -> bool:
     return table.find_process(pid) is not None
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 40) -> None:
     """Bounded polling on a real condition."""
     give_up = time.monotonic() + seconds
     while not condition():

@@ -101,7 +101,7 @@ def test_a_signal_reaches_that_very_process_and_no_later_one_of_its_pid(made: li
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
     table.send_signal(right, signal.SIGTERM)
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(40) == -signal.SIGTERM
     table.send_signal(right, signal.SIGTERM)
 
 
