@@ -89,7 +89,7 @@ def test_a_job_due_already_is_queued_at_once(store: Store, schedule: dict[str, A
 def test_the_caller_is_warned_of_a_time_that_has_passed(store: Store) -> None:
     late = put(store, schedule={"type": "AT", "scheduled_at": NOW - 1}, deadline=NOW)
     assert len(late.warnings) == 2
-    assert "scheduled_at" in late.warnings[0]
+    assert "scheduled time" in late.warnings[0]
     assert "deadline" in late.warnings[1]
     tick(store)
     assert states(store, late.job_id) == ["SKIPPED_DEADLINE"]

@@ -167,11 +167,11 @@ async def test_how_it_ended_is_told(store: Store, db: aiosqlite.Connection) -> N
 async def test_a_sentence_for_everything_that_holds_a_job_up(store: Store, db: aiosqlite.Connection) -> None:
     """As job.explain puts it together."""
     waits: list[tuple[dict[str, Any], str]] = [
-        (LATER, "scheduled for [5000], in 5 s"),
+        (LATER, "scheduled for [5000], in 5s"),
         ({"type": "CONDITION", "wait_for_idle": True}, "not known to be idle: somebody types"),
         ({"type": "CONDITION", "require_charging": True}, "on battery"),
-        ({"type": "CONDITION", "wait_for_event": "git:commit"}, "waits for git:commit"),
-        ({"type": "CONDITION", "conditions": {"branch": "main"}}, "waits for branch=main"),
+        ({"type": "CONDITION", "wait_for_event": "git:commit"}, "event git:commit is not emitted yet"),
+        ({"type": "CONDITION", "conditions": {"branch": "main"}}, "event branch=main is not emitted yet"),
     ]
     for waiting, sentence in waits:
         assert (await why(store, db, put(store, schedule=waiting).job_id)).summary == sentence
@@ -187,4 +187,4 @@ async def test_a_sentence_for_a_full_queue_a_retry_and_a_quiet_lane(store: Store
     end(store, claimed, BAD)
     assert (await why(store, db, claimed.run.job_id)).summary.startswith("retry 1 of 5 in ")
     quiet = put(store, subject_key="s", debounce_ms=300).job_id
-    assert (await why(store, db, quiet)).summary == "its subject has to be quiet for 300 ms more"
+    assert (await why(store, db, quiet)).summary == "its subject has to be quiet for 300ms more"
