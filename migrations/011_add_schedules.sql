@@ -1,4 +1,4 @@
--- Templates, and the cron schedules that make jobs of them (seed 004). A job names both for good, also when they are gone.
+-- Templates, and the cron schedules that make jobs of them. A job names both for good, also when they are gone.
 
 CREATE TABLE templates (
   template_id TEXT PRIMARY KEY,

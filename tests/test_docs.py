@@ -18,6 +18,8 @@ INSTALLED = Path(sys.executable).parent / "semantica"
 PROGRAMS = ("make", "lint", "npm")
 SCRIPTS = ("backup.sh", "release.sh", "reindex", "smoke-test", "promote")
 WITHIN_S = 50
+CODE = ("", "semantica_daemon", "migrations", "scripts", "tests")
+PAGES = ("", "docs", "scripts")
 
 
 class Step(NamedTuple):
@@ -111,3 +113,19 @@ def test_every_link_leads_to_a_file() -> None:
     links = [(page, target) for page in pages for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())]
     assert len(links) > 20
     assert [(page.name, target) for page, target in links if not (page.parent / target).exists()] == []
+
+
+def test_every_file_that_a_page_for_developers_names_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "docs" / "architecture.md").read_text()
+    found = re.findall(r"(?<![\w./])(?:(?:[a-z_]+/)*[a-z_]{2,}\.py\b|(?:[a-z_]+/)+)", text)
+    named = {name for name in found if "example" not in name}
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not any((ROOT / place / name).exists() for place in CODE)] == []
+
+
+def test_the_code_cites_only_pages_that_are_in_the_repository() -> None:
+    files = [file for folder in CODE[1:] for kind in ("*.py", "*.sql") for file in (ROOT / folder).rglob(kind)]
+    texts = [file.read_text() for file in files]
+    cited = {name for text in texts for name in re.findall(r"[\w/-]*\w\.md\b", text)}
+    assert "docs/decisions.md" in cited
+    assert [name for name in sorted(cited) if not any((ROOT / place / name).exists() for place in PAGES)] == []

@@ -319,4 +319,4 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (10, 0, 'add idempotency', '6dfc348b9867a4f1696d6921cffb50164c7ef933bfa0f475332d7c2dde2b22e7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (11, 0, 'add schedules', 'f07884ae7442be9fd8ea717cdf092ce9310d13454249b2fba5b690fa80acac52');
+VALUES (11, 0, 'add schedules', '473785a9274a52ed796bbc6897d017527e5817089e0d75a86e887f37860028c1');
