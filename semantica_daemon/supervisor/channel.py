@@ -7,7 +7,7 @@ from semantica_daemon.supervisor.messages import Decoder, Report, Request, encod
 from semantica_daemon.supervisor.run import Run
 
 READ_BYTES = 65_536  # a larger buffer would cost a memory mapping for every read
-SPAWNED_DELAY_S = 0.004
+SPAWNED_DELAY_S = 0.01
 BUSY_DELAY_S = 0.02
 
 
