@@ -213,13 +213,13 @@ def opened(stack: ExitStack, home: Path) -> Daemon:
 
 def main() -> int:
     options = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.instructions:
         return instructions.main(options.only or [], options.record, options.history)
     if options.explain:
         sys.stdout.write(explain(options.explain))
         return 0
     options.only = options.only or NAMES
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="sb-") as name, prepared(options, Path(name)) as bench:
         found = list(bench.results())
     if options.json:

@@ -1,8 +1,6 @@
 """A daemon under valgrind and a client of it outside: what the daemon and its supervisor execute, and nothing else."""
 
 import json
-import os
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -97,7 +95,7 @@ def counted(home: Path, slots: int) -> Iterator[tuple[Client, Counted]]:
     env = {**valgrind.environment(), "SEMANTICA_HOME": str(home)}
     found = Counted()
     with open(home / "stderr.log", "wb") as log:
-        process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stderr=log)
     try:
         client = _connected(home, process)
         yield client, found
@@ -105,8 +103,7 @@ def counted(home: Path, slots: int) -> Iterator[tuple[Client, Counted]]:
         process.wait(READY_WITHIN_S)
         _collect(home, process.pid, found)
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
 
 

@@ -20,7 +20,7 @@ def count(argv: list[str]) -> "Counter[Where]":
     """Instructions of a program by (library, function), without those of the functions it calls."""
     with tempfile.TemporaryDirectory(prefix="si-") as folder:
         out = Path(folder) / "out"
-        valgrind.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *argv])
+        valgrind.run(["valgrind", "--vgdb=no", "--tool=callgrind", f"--callgrind-out-file={out}", *argv])
         found: Counter[Where] = Counter()
         with out.open() as lines:
             for where, cost in _own_costs(lines):

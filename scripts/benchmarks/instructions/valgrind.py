@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2]
-COUNTER = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+COUNTER = ["valgrind", "--vgdb=no", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 # Above these sizes glibc copies and clears by one instruction that valgrind counts once for every byte.
 NO_REP = "glibc.cpu.x86_rep_movsb_threshold=1073741824:glibc.cpu.x86_rep_stosb_threshold=1073741824"
