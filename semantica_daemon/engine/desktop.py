@@ -19,7 +19,7 @@ SILENCE_S = 60
 LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
 MUTTER = "org.gnome.Mutter.IdleMonitor"
 SAVER = "org.freedesktop.ScreenSaver"
-KDE = "org.kde.screensaver"  # a second name of KDE's screen saver, and of nobody else's
+KDE = "org.kde.screensaver"  # a second name of KDE's screen saver, and of no other
 SAVERS = ((KDE, "/org/freedesktop/ScreenSaver"), (SAVER, "/org/freedesktop/ScreenSaver"), (SAVER, "/ScreenSaver"))
 SURELY_MS = 60_000
 LOGIND = "org.freedesktop.login1"
@@ -150,10 +150,10 @@ class Desktop:
                 if refused.error not in ABSENT | UNKNOWN:
                     raise
                 continue
-            told = _number(name, body)
-            if name != KDE and told < SURELY_MS:
-                raise CannotTell(f"{name} says {told}, which may be seconds, milliseconds or nothing at all")
-            return _no_input(told)
+            value = _number(name, body)
+            if name != KDE and value < SURELY_MS:
+                raise CannotTell(f"{name} says {value}, which may be seconds, milliseconds or nothing at all")
+            return _no_input(value)
         raise CannotTell(f"there is no {SAVER} on the {self._session.name} that knows")
 
     async def _logind(self) -> Idleness:

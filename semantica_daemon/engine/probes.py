@@ -171,10 +171,10 @@ class Sources:
     async def _ioreg(self) -> Idleness:
         program = shutil.which("ioreg", path=self._environment.get("PATH")) or "/usr/sbin/ioreg"
         try:
-            told = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
+            output = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
         except (OSError, subprocess.SubprocessError) as error:
             raise CannotTell(f"ioreg did not tell: {error}") from error
-        return hid_idle(told)
+        return hid_idle(output)
 
 
 async def _answer(source: str, ask: Callable[[], Awaitable[Idleness]]) -> Answer:
@@ -238,9 +238,9 @@ def last_input(terminals: Path, uid: int) -> tuple[int, str] | None:
     return max(found, default=None)
 
 
-def hid_idle(told: str) -> Idleness:
+def hid_idle(output: str) -> Idleness:
     """From the output of ioreg on a Mac: nanoseconds since the last input."""
-    found = HID_IDLE.search(told)
+    found = HID_IDLE.search(output)
     if found is None:
         raise CannotTell("ioreg names no HIDIdleTime")
     idle_for_ms = int(found[1]) // 1_000_000

@@ -34,7 +34,7 @@ class Server:
     async def check(self) -> int:
         """A pass. A socket file that was removed or replaced is bound again (if that fails, in the next pass), and
         clients that are gone are let go. Without its lock or its database the daemon would acknowledge jobs that
-        nobody can ever read: it stops."""
+        no later daemon can read: it stops."""
         if (path := self._lock.lost()) is not None:
             raise HomeLost(f"{path} was removed or replaced while the daemon was running")
         if self._listener is not None and not self._file.is_ours:
