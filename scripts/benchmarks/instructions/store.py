@@ -8,8 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from semantica_daemon.model.admission import Admission, Admitted
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Outcome
@@ -62,8 +60,9 @@ class Store:
 
 
 def _decoded(job: Admitted) -> Admitted:
-    """A spec from the wire shares the objects of its defaults; one that was pickled has copies of them."""
-    return msgspec.structs.replace(job, spec=JobSpec(job_type=job.spec.job_type, queue=job.spec.queue))
+    """As admission makes it of a spec from the wire: its defaults are shared objects, those of a pickled one copies."""
+    spec = JobSpec(job_type=job.spec.job_type, queue=job.spec.queue)
+    return Admitted(spec, job.mode, job.payload, job.spec_hash)
 
 
 def discard_wal(folder: Path) -> None:
