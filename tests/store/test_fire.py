@@ -1,12 +1,11 @@
 """A schedule fires: one transaction makes the job and advances the schedule; a time without a job has an event."""
 
-import sqlite3
 from typing import Any
 
 import msgspec
 import pytest
 
-from semantica_daemon.errors import QueueFull
+from semantica_daemon.errors import InternalError, QueueFull
 from tests.builders import NOW, Store
 from tests.store.steps import claims, end, put, states, tick
 from tests.store.timetable import MINUTE, made, said, schedule, switch, template, the_schedule, trigger
@@ -54,7 +53,7 @@ def test_a_commit_that_is_lost_has_neither_fired_nor_advanced(store: Store) -> N
         "VALUES (?, 1, 'x.x', 'info', '', '{}')",
         (taken,),
     )
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(InternalError, match="cannot be stored"):
         tick(store, MINUTE)
     assert (the_schedule(store), made(store)) == (before, [])
     store.connection.execute("DELETE FROM job_events WHERE sequence = ?", (taken,))
