@@ -17,6 +17,7 @@ from semantica_daemon.clock import SystemClock
 from semantica_daemon.daemon import Setting, running
 from semantica_daemon.engine import handlers
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.store import sqlite_library
 
 log = structlog.get_logger()
 
@@ -67,6 +68,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
             exists = os.path.exists(where.config)
             print(f"{where.config} is right" if exists else f"no {where.config}: the defaults hold")  # noqa: T201
             return
+        sqlite_library.tune()
         open_files = raise_file_limit()
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)
         anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))

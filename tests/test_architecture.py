@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "rpc", "engine", "store", "model", "wire", "errors", "clock", "config", "logs", "paths", "lock", "forks",
         "failpoints", "environment", "processes", "",
     },
-    "serving": {"daemon", "engine", "config", "logs", "paths", "clock", "errors", ""},
+    "serving": {"daemon", "engine", "store", "config", "logs", "paths", "clock", "errors", ""},
     "__main__": {"serving", "errors", ""},
 }  # fmt: skip
 MAY_IMPORT_IN_FUNCTIONS = {"client", "cli"}  # a command starts in milliseconds because it imports little

@@ -53,14 +53,24 @@ def backoff_ms(standing: Standing, noise: float) -> int:
     return int(min(standing.backoff_base_ms * growth * (1 + JITTER * noise), MAX_BACKOFF_MS))
 
 
+SUCCEEDED = Verdict(state.DONE, "DONE")
+CANCELLED = Verdict(state.CANCELLED, "CANCELLED")
+SUPERSEDED = Verdict(state.SUPERSEDED, "SUPERSEDED")
+
+
+def without_retry(stop_state: str | None, outcome: Outcome) -> Verdict | None:
+    """The verdict that needs no look at the attempts: an accepted cancel or interruption, which wins over whatever the
+    run says of itself, or a success. None: the run has failed."""
+    if stop_state is not None:
+        return CANCELLED if stop_state == state.CANCELLED else SUPERSEDED
+    return SUCCEEDED if outcome.error is None else None
+
+
 def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
-    """An accepted cancel or interruption wins over whatever the run says of itself."""
-    if standing.stop_state == state.CANCELLED:
-        return Verdict(state.CANCELLED, "CANCELLED")
-    if standing.stop_state == state.SUPERSEDED:
-        return Verdict(state.SUPERSEDED, "SUPERSEDED")
-    if outcome.error is None:
-        return Verdict(state.DONE, "DONE")
+    """The one rule for the end of a run: an attempt, a shutdown and a recovery all go by it."""
+    verdict = without_retry(standing.stop_state, outcome)
+    if verdict is not None or outcome.error is None:
+        return verdict or SUCCEEDED
     if outcome.lost:
         return Verdict(state.SUPERSEDED if standing.stale else state.SCHEDULED, "INTERRUPTED")
     if _is_put_back(standing, outcome):

@@ -21,11 +21,14 @@ class Start(Struct, frozen=True, gc=False):
     warnings: tuple[str, ...] = ()
 
 
+AT_ONCE = Start(state.QUEUED)
+
+
 def start(spec: JobSpec, now: int, postponed_since: int | None, awaits_turn: bool) -> Start:
     """`postponed_since`: of the job in its lane that it replaces."""
     schedule = spec.schedule
     if schedule is IMMEDIATE and spec.debounce_ms is None and spec.deadline is None and not awaits_turn:
-        return Start(state.QUEUED)
+        return AT_ONCE
     since = None if spec.debounce_ms is None else now if postponed_since is None else postponed_since
     at, is_delay = _time(spec, now, since)
     unmet = (schedule.wait_for_event is not None) + len(schedule.conditions or ()) + awaits_turn

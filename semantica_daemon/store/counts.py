@@ -16,6 +16,7 @@ TOTAL_OF = {
     "SKIPPED_TTL": "skipped", "SKIPPED_DEADLINE": "skipped",
 }  # fmt: skip
 LIVE = (QUEUED, SCHEDULED, RUNNING)
+NOTHING = dict.fromkeys((*LIVE, *TOTALS), 0)
 
 LOAD = f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts"
 STORE = f"INSERT OR REPLACE INTO queue_counts (queue, {', '.join(TOTALS)}) VALUES (?{', ?' * len(TOTALS)})"
@@ -31,8 +32,6 @@ GROUP BY queue
 }
 LOAD_RULES = "SELECT queue, slots, on_running, max_queued, paused_at FROM queues"
 
-# (queue, state before, state after), or (queue, name of a total, how much more)
-Move = tuple[str, str | None, str] | tuple[str, str, int]
 EVERY_QUEUE = "*"
 
 
@@ -41,21 +40,23 @@ class Counts:
         self.limits = limits
         self.running = 0
         self.rules_version = 0
-        self._live: dict[str, dict[str, int]] = {}
-        self._totals: dict[str, dict[str, int]] = {}
+        self._queues: dict[str, dict[str, int]] = {}  # of each queue, the live jobs by state and the totals by name
+        self._before: dict[str, dict[str, int] | None] = {}  # the queues this transaction has changed, as they were
         self._durable: dict[str, QueueRules] = {}
         self._paused: set[str] = set()
         self._in_force: dict[str, QueueRules] = {}
         self._dirty: set[str] = set()
 
     def load(self, connection: sqlite3.Connection) -> None:
-        self._totals = {row[0]: dict(zip(TOTALS, row[1:], strict=True)) for row in connection.execute(LOAD).fetchall()}
-        self._live = {queue: dict.fromkeys(LIVE, 0) for queue in self._totals}
+        self._before.clear()
+        self._dirty.clear()
+        self._queues = {}
+        for queue, *totals in connection.execute(LOAD).fetchall():
+            self._queues[queue] = {**NOTHING, **dict(zip(TOTALS, totals, strict=True))}
         for state, sql in LIVE_COUNTS.items():
             for queue, count in connection.execute(sql).fetchall():
-                self._live.setdefault(queue, dict.fromkeys(LIVE, 0))[state] = count
-        self.running = sum(live[RUNNING] for live in self._live.values())
-        self._dirty.clear()
+                self._queues.setdefault(queue, dict(NOTHING))[state] = count
+        self.running = sum(counts[RUNNING] for counts in self._queues.values())
         self.load_rules(connection)
 
     def load_rules(self, connection: sqlite3.Connection) -> None:
@@ -76,8 +77,8 @@ class Counts:
 
     def depth(self, queue: str) -> int:
         """How many jobs of the queue wait, whatever for."""
-        live = self._live.get(queue)
-        return live[QUEUED] + live[SCHEDULED] if live else 0
+        counts = self._queues.get(queue)
+        return counts[QUEUED] + counts[SCHEDULED] if counts else 0
 
     @property
     def room(self) -> int:
@@ -88,55 +89,60 @@ class Counts:
         """How many runs may start in the queue now, the global limit aside."""
         if self.is_paused(queue):
             return 0
-        return (self.rules(queue).slots or 0) - self._live[queue][RUNNING]
+        return (self.rules(queue).slots or 0) - self._queues[queue][RUNNING]
 
-    def moving_average_step(self, queue: str, run_ms: int) -> int:
-        """How much this run changes recent_run_ms: a fifth of the difference, and all of it for the first run."""
-        totals = self._totals[queue]
-        difference = run_ms - totals["recent_run_ms"]
-        return round(difference / 5) if totals["timed_runs"] else difference
-
-    def apply(self, move: Move) -> None:
-        queue, origin, to = move
-        if isinstance(to, int):
-            self._add(queue, origin or "", to)
-            return
+    def move(self, queue: str, origin: str | None, to: str) -> None:
+        """A job of that queue has gone from one state to another; `origin` None: it is new."""
+        counts = self._change(queue)
         if origin is not None:
-            self._count(queue, origin, -1)
-        self._count(queue, to, 1)
-
-    def undo(self, move: Move) -> None:
-        queue, origin, to = move
-        if isinstance(to, int):
-            self._add(queue, origin or "", -to)
-            return
-        self._count(queue, to, -1)
-        if origin is not None:
-            self._count(queue, origin, 1)
-
-    def _count(self, queue: str, state: str, delta: int) -> None:
-        live = self._live.get(queue)
-        if live is None:
-            live = self._add_queue(queue)
-        if state in live:
-            live[state] += delta
-            if state == RUNNING:
-                self.running += delta
+            counts[origin] -= 1
+        if to in LIVE:
+            counts[to] += 1
         else:
-            self._add(queue, TOTAL_OF[state], delta)
+            counts[TOTAL_OF[to]] += 1
+            self._dirty.add(queue)
+        self.running += (to == RUNNING) - (origin == RUNNING)
 
-    def _add(self, queue: str, total: str, delta: int) -> None:
-        self._totals[queue][total] += delta
+    def add_run(self, queue: str, wait_ms: int, run_ms: int | None) -> None:
+        """A run has ended; `run_ms` None: nobody knows how long it took."""
+        counts = self._change(queue)
+        counts["runs"] += 1
+        counts["wait_ms"] += wait_ms
+        if run_ms is not None:
+            counts["recent_run_ms"] += moving_average_step(counts["recent_run_ms"], run_ms, counts["timed_runs"])
+            counts["timed_runs"] += 1
+            counts["run_ms"] += run_ms
         self._dirty.add(queue)
 
-    def _add_queue(self, queue: str) -> dict[str, int]:
-        """Its row in queue_counts is how readers know that there is such a queue."""
-        self._totals[queue] = dict.fromkeys(TOTALS, 0)
-        self._live[queue] = dict.fromkeys(LIVE, 0)
-        self._dirty.add(queue)
-        return self._live[queue]
+    def begin(self) -> None:
+        """A transaction begins: from here on `undo` takes back what it changes."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        for queue, counts in self._before.items():
+            if counts is None:
+                del self._queues[queue]
+            else:
+                self._queues[queue] = counts
+        self.running = sum(counts[RUNNING] for counts in self._queues.values())
+        self._dirty.clear()
+
+    def _change(self, queue: str) -> dict[str, int]:
+        counts = self._queues.get(queue)
+        if queue not in self._before:
+            self._before[queue] = None if counts is None else counts.copy()
+        if counts is None:
+            counts = self._queues[queue] = dict(NOTHING)
+            self._dirty.add(queue)  # its row in queue_counts is how readers know that there is such a queue
+        return counts
 
     def flush(self, connection: sqlite3.Connection) -> None:
         for queue in self._dirty:
-            connection.execute(STORE, (queue, *self._totals[queue].values()))
+            connection.execute(STORE, (queue, *map(self._queues[queue].__getitem__, TOTALS)))
         self._dirty.clear()
+
+
+def moving_average_step(average: int, run_ms: int, known_runs: int) -> int:
+    """How much a run changes the average: a fifth of the difference, and all of it for the first run."""
+    difference = run_ms - average
+    return round(difference / 5) if known_runs else difference

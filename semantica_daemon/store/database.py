@@ -109,6 +109,7 @@ class Database:
         `patient`: may wait a moment for another process."""
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
+        self._counts.begin()
         tx = Tx(self._connection, now, self._sequence, self._position, self.context)
         try:
             results = [self._run(tx, command) for command in commands]
@@ -123,7 +124,8 @@ class Database:
             self._commit()
         except FailedAfterWrite:
             tx.execute("ROLLBACK")
-            tx.undo_counts()
+            self._counts.undo()
+            self._counts.load_rules(self._connection)
             self._ready.load(self._connection)
             raise
         except BaseException as error:
@@ -169,13 +171,13 @@ class Database:
             self._pragmas[pragma] = value
 
     def _run(self, tx: Tx, command: Command) -> Any:
-        before = self._connection.total_changes + tx.recorded
+        before = self._connection.total_changes + tx.next_sequence
         try:
             return command.verb(tx, command.request)
         except Exception as error:
             if not self._connection.in_transaction or from_outside(error):
                 raise
-            if self._connection.total_changes + tx.recorded != before:
+            if self._connection.total_changes + tx.next_sequence != before:
                 raise FailedAfterWrite(error) from error
             return error
 

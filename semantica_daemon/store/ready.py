@@ -70,25 +70,27 @@ class ReadyQueues:
         for source in self._parked.pop(queue, ()):
             self._push(source)
 
-    def best(self, counts: Counts, facts: Facts) -> Source | None:
-        """The source of the next job to start; None when nothing can start."""
+    def best(self, counts: Counts, facts: Facts) -> tuple[Source, Place | None] | None:
+        """The source of the next job to start, and the place of the best job elsewhere that could start (None: there is
+        no other); None when nothing can start."""
         self._unpark_if_changed(counts, facts)
-        if counts.room <= 0:
+        if counts.room <= 0 or not self._first_is_startable(counts, facts):
             return None
+        first = heappop(self._heap)
+        other = self._heap[0][0] if self._first_is_startable(counts, facts) else None
+        heappush(self._heap, first)
+        return first[1], other
+
+    def _first_is_startable(self, counts: Counts, facts: Facts) -> bool:
+        """Whether any source can start a job; outdated entries are dropped and other sources parked until one can."""
         while self._heap:
             place, source = self._heap[0]
-            if self._best.get(source) != place:
-                heappop(self._heap)
-            elif counts.free_slots(source[0]) > 0 and facts.meet(source[1] & NEEDS_IDLE, source[1] & NEEDS_MAINS):
-                return source
-            else:
-                heappop(self._heap)
+            if self._best.get(source) == place:
+                if counts.free_slots(source[0]) > 0 and facts.meet(source[1] & NEEDS_IDLE, source[1] & NEEDS_MAINS):
+                    return True
                 self._parked.setdefault(source[0], set()).add(source)
-        return None
-
-    def is_only(self, source: Source) -> bool:
-        """Whether no other source has claimable jobs, so that nobody else's place has to be compared."""
-        return len(self._best) == 1 and source in self._best
+            heappop(self._heap)
+        return False
 
     def _unpark_if_changed(self, counts: Counts, facts: Facts) -> None:
         """Rules of queues or facts about the machine have changed: every parked source is looked at again."""

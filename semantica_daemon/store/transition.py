@@ -127,9 +127,9 @@ def read_run(tx: Tx, run: Running) -> ChangedJob | None:
     return None if row is None else ChangedJob(*row)
 
 
-def start(tx: Tx, row: tuple[Any, ...]) -> Claim:
+def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
     """QUEUED → RUNNING, with its run; an IN_PROCESS job is also started, any other when its process exists (`begin`).
-    `row`: START_COLUMNS."""
+    `row`: START_COLUMNS. `starts`: gets the values for START, which the caller executes for all of them at once."""
     (number, job_id, queue, job_type, _, _, _, deadline, _, user_tag, trace_id,
      event_count, last_event, attempts, run_count, mode, spec, env_vars, payload) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
@@ -138,20 +138,18 @@ def start(tx: Tx, row: tuple[Any, ...]) -> Claim:
         about = (number, job_id, event_count, last_event, trace_id, queue, user_tag)
         facts = {"run_id": run_id, "attempt": attempts + 1}
         last_event = tx.emit_as(about, event.STARTED, "", facts, "info")
-    tx.execute(START, (run_id, now, now, attempts + 1, run_count + 1, event_count, last_event, number))
+    starts.append((run_id, now, now, attempts + 1, run_count + 1, event_count, last_event, number))
     rest = rest_of(spec)
     run = Running(job_id, run_id, attempts + 1, now, number, run_count + 1)
-    insert_run(tx, run, rest.template_id)
+    tx.defer(*run_insert(run, rest.template_id))
     tx.moved(queue, state.QUEUED, state.RUNNING)
     return Claim(run, job_type, payload, rest, deadline, mode, env_vars, trace_id)
 
 
-def insert_run(tx: Tx, run: Running, template_id: str | None) -> None:
+def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The statement that writes a new run, and its values."""
     values = (run.job_number, run.run_number, run.run_id, run.attempt, run.started_at)
-    if template_id is None:
-        tx.execute(INSERT_RUN, values)
-    else:
-        tx.execute(INSERT_RUN_OF_TEMPLATE, (*values, template_id))
+    return (INSERT_RUN, values) if template_id is None else (INSERT_RUN_OF_TEMPLATE, (*values, template_id))
 
 
 def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
@@ -159,7 +157,7 @@ def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     if verdict.is_stop:
         outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
     error = encode(outcome.error).decode() if outcome.error else None
-    tx.execute(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
+    tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
     _count_run(tx, run, job, outcome)
     CARRY_OUT[verdict.state](tx, run, job, verdict, outcome)
 
@@ -279,13 +277,9 @@ def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message
 
 def _count_run(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
     """Into the totals of its queue. Nobody knows when a run that crashed has ended, so its duration is left out."""
-    tx.add(job.queue, "runs", 1)
-    tx.add(job.queue, "wait_ms", max(0, (job.started_at or 0) - (job.queued_at or 0)))
-    if outcome.error not in (CRASHED.error, ESCAPED.error):
-        took = _took(tx, run, outcome)
-        tx.add(job.queue, "recent_run_ms", tx.counts.moving_average_step(job.queue, took))
-        tx.add(job.queue, "timed_runs", 1)
-        tx.add(job.queue, "run_ms", took)
+    crashed = outcome.error is not None and outcome.error in (CRASHED.error, ESCAPED.error)
+    waited = max(0, (job.started_at or 0) - (job.queued_at or 0))
+    tx.counts.add_run(job.queue, waited, None if crashed else _took(tx, run, outcome))
 
 
 def _took(tx: Tx, run: Running, outcome: Outcome) -> int:

@@ -14,7 +14,7 @@ from semantica_daemon.model.event import Recorded
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.model.state import RUNNING
-from semantica_daemon.store.counts import Counts, Move
+from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.wire.event import Event
@@ -116,8 +116,8 @@ class Tx:
         self.due: int | None = None
         self._first_sequence = sequence + 1
         self._events: list[tuple[Any, ...]] = []
+        self._deferred: dict[str, list[tuple[Any, ...]]] = {}
         self._recorded: list[Recorded] = []
-        self._moves: list[Move] = []
 
     def read(self, number: int) -> ChangedJob:
         return ChangedJob(*self.execute(READ_JOB, (number,)).fetchone())
@@ -131,6 +131,11 @@ class Tx:
         self.position += 100
         return self.position
 
+    def defer(self, sql: str, values: tuple[Any, ...]) -> None:
+        """Executes a statement at the end of the transaction, together with others of its kind: for writes that nothing
+        in the transaction reads."""
+        self._deferred.setdefault(sql, []).append(values)
+
     def wake_at(self, instant: int | None) -> None:
         """Something becomes due then; the scheduler is woken after the commit."""
         if instant is not None and (self.due is None or instant < self.due):
@@ -138,16 +143,9 @@ class Tx:
 
     def moved(self, queue: str, origin: str | None, to: str) -> None:
         """A job of that queue has gone from one state to another; `origin` None: it is new."""
-        self._add((queue, origin, to))
+        self.counts.move(queue, origin, to)
         if origin == RUNNING:
             self.ready.slot_freed(queue)
-
-    def add(self, queue: str, total: str, delta: int) -> None:
-        self._add((queue, total, delta))
-
-    def _add(self, move: Move) -> None:
-        self.counts.apply(move)
-        self._moves.append(move)
 
     def emit(
         self, job: ChangedJob, event_type: str, message: str = "", payload: Any = None, level: str = "info"
@@ -174,19 +172,10 @@ class Tx:
         self._recorded.append(Recorded(event, queue, user_tag, len(message) + len(body)))
         return sequence
 
-    @property
-    def recorded(self) -> int:
-        """How much was emitted or counted so far: a command that leaves it as it was has changed nothing."""
-        return len(self._events) + len(self._moves)
-
-    def undo_counts(self) -> None:
-        """The transaction was rolled back: the counts and rules in memory follow."""
-        for move in reversed(self._moves):
-            self.counts.undo(move)
-        self.counts.load_rules(self.connection)
-
     def flush(self) -> list[Recorded]:
-        """Stores the events and the totals; called once, last."""
+        """Stores what was deferred, the events and the totals; called once, last."""
+        for sql, values in self._deferred.items():
+            self.connection.executemany(sql, values)
         self.counts.flush(self.connection)
         if self._events:
             self.connection.executemany(INSERT_EVENT, self._events)

@@ -10,7 +10,7 @@ import msgspec
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import LIVE as LIVE_STATES
-from semantica_daemon.store.counts import TOTAL_OF, TOTALS
+from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
 
@@ -171,13 +171,14 @@ def check_counts(store: Store) -> None:
     counted = recount(store)
     nothing = dict.fromkeys(TOTALS, 0)
     counts = store.database._counts
-    for queue in kept | counted | counts._totals:
+    for queue in kept | counted | counts._queues:
         found = counted.get(queue, Counter())
         totals = {name: found[name] for name in TOTALS}
         assert kept.get(queue, nothing) == totals, queue
-        assert counts._totals.get(queue, nothing) == totals, queue
+        in_memory = counts._queues.get(queue, NOTHING)
+        assert {name: in_memory[name] for name in TOTALS} == totals, queue
         live = {state: found[state] for state in LIVE_STATES}
-        assert counts._live.get(queue, dict.fromkeys(LIVE_STATES, 0)) == live, queue
+        assert {state: in_memory[state] for state in LIVE_STATES} == live, queue
     assert counts.running == sum(one.get(RUNNING, 0) for one in counted.values())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.instructions.store import Store, leave, settle_garbage
+from semantica_daemon.store import sqlite_library
 
 BATCH = 100
 
@@ -20,6 +21,7 @@ def begin(store: Store) -> list[Any]:
 
 def main(enqueued: int, finished: int, claimed: int, folder: Path) -> None:
     """There are slots for all jobs, so each claim starts exactly those that were enqueued just before it."""
+    sqlite_library.tune()  # as the daemon does at its start
     store = Store(folder, slots=BATCH + claimed)
     store.finish(begin(store))
     settle_garbage()

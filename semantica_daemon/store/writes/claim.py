@@ -22,33 +22,33 @@ LIMIT ?
 def claim(tx: Tx) -> list[Claim]:
     """In the order of all queues together: priority, position, created_at, id."""
     claims: list[Claim] = []
-    while (source := tx.ready.best(tx.counts, tx.facts)) is not None:
-        claims += _take(tx, source)
+    while (best := tx.ready.best(tx.counts, tx.facts)) is not None:
+        claims += _take(tx, *best)
     return claims
 
 
-def _take(tx: Tx, source: Source) -> list[Claim]:
-    """As many as there is room for when no other source competes, else one. The row after them is the new best."""
-    room = min(tx.counts.room, tx.counts.free_slots(source[0])) if tx.ready.is_only(source) else 1
+def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
+    """As many as there is room for while no other source competes, else one. The row after them is the new best."""
+    room = 1 if other is not None else min(tx.counts.room, tx.counts.free_slots(source[0]))
     rows = tx.execute(POP, (*source, room + 1)).fetchall()
-    tx.ready.replace(source, _place(rows[0]) if rows else None)
-    if tx.ready.best(tx.counts, tx.facts) != source:
-        return []  # its best job was gone, and another source comes first
+    if rows and other is not None and other < _place(rows[0]):
+        tx.ready.replace(source, _place(rows[0]))  # its best job was gone, and the other source comes first
+        return []
     tx.ready.replace(source, _place(rows[room]) if len(rows) > room else None)
-    started = (_start(tx, row) for row in rows[:room])
-    return [claimed for claimed in started if claimed is not None]
+    starts: list[tuple[Any, ...]] = []
+    claims = [transition.start(tx, row, starts) for row in rows[:room] if not _is_too_late(tx, row)]
+    tx.connection.executemany(transition.START, starts)
+    return claims
 
 
-def _start(tx: Tx, row: tuple[Any, ...]) -> Claim | None:
+def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
     """Timers end what is too late; a claim that comes before them must not start it."""
     deadline, expires_at = row[7], row[8]
     if deadline is not None and deadline <= tx.now:
-        transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_DEADLINE)
-        return None
+        return transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_DEADLINE)
     if expires_at is not None and expires_at <= tx.now:
-        transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_TTL)
-        return None
-    return transition.start(tx, row)
+        return transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_TTL)
+    return False
 
 
 def _place(row: tuple[Any, ...]) -> Place:

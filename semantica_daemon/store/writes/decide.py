@@ -3,6 +3,8 @@
 `enqueue` carries it out; `job.plan` only tells it.
 """
 
+from typing import Literal
+
 from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
@@ -68,15 +70,19 @@ class Decided(Struct, frozen=True, gc=False):
         return not any(self.live[job_id].queue == queue for job_id in self.plan.supersede)
 
 
+NO_LANE = Decided(Plan(0, "server"))
+
+
 def decide(tx: Tx, job: Admitted) -> Decided:
     spec = job.spec
+    rules = tx.counts.rules(spec.queue)
     if spec.idempotency_key is not None:
         found = _by_key(tx, spec, job.spec_hash)
         if found is not None:
             return Decided(Plan(0, "server"), existing=found, by_key=True)
-    decided = _plan(tx, spec)
-    limit = tx.counts.rules(spec.queue).max_queued or 0
-    if decided.grows(spec.queue) and tx.counts.depth(spec.queue) >= limit:
+    decided = _plan(tx, spec, spec.on_running or rules.on_running or "finish")
+    limit = rules.max_queued or 0
+    if tx.counts.depth(spec.queue) >= limit and decided.grows(spec.queue):
         raise QueueFull(
             f"queue {spec.queue} holds {limit} waiting jobs, which is its limit",
             "try again later, or raise it with queue.configure",
@@ -85,8 +91,9 @@ def decide(tx: Tx, job: Admitted) -> Decided:
     return decided
 
 
-def _plan(tx: Tx, spec: JobSpec) -> Decided:
-    on_running = spec.on_running or tx.counts.rules(spec.queue).on_running or "finish"
+def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Decided:
+    if spec.subject_key is None and on_running == "finish":
+        return NO_LANE
     if spec.subject_key is None or spec.supersede == "none":
         return Decided(Plan(spec.generation or 0, "server"), on_running)
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type}

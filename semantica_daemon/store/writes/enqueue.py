@@ -49,7 +49,9 @@ RETURNING run_id, subject_key, job_type
 
 
 def enqueue(tx: Tx, job: Admitted) -> Ack:
-    decided = decide(tx, job := templates.filled(tx, job))
+    if job.spec.template_id is not None:
+        job = templates.filled(tx, job)
+    decided = decide(tx, job)
     if decided.existing is None:
         return _carry_out(tx, job, decided)
     if job.spec.idempotency_key is not None and not decided.by_key:
@@ -105,7 +107,8 @@ def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
     spec, planned = job.spec, decided.plan
     job_id = tx.ids.job()
     begins = _begins(tx, job, decided)
-    _make_way(tx, job_id, planned, decided.live)
+    if decided.live:
+        _make_way(tx, job_id, planned, decided.live)
     if decided.in_lane and not planned.stale:
         _keep_lane(tx, spec, job_id, planned)
     new_job.insert(tx, job_id, job, decided, begins)

@@ -28,7 +28,9 @@ def finish(tx: Tx, end: Finish) -> str | None:
         return None
     if end.begun is not None:
         job = begin_job(tx, job, end.begun)
-    verdict = retry.decide(_standing(job), end.outcome, tx.ids.random.uniform(-1, 1))
+    verdict = retry.without_retry(job.stop_state, end.outcome)
+    if verdict is None:
+        verdict = retry.decide(_standing(job), end.outcome, tx.ids.random.uniform(-1, 1))
     end_run(tx, end.run, job, verdict, end.outcome)
     return verdict.state
 

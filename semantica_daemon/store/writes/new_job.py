@@ -46,9 +46,8 @@ def insert(tx: Tx, job_id: str, job: Admitted, decided: Decided, begins: Start) 
     about: dict[str, Any] = {"queue": spec.queue, "job_type": spec.job_type}
     if spec.subject_key:
         about |= {"subject_key": spec.subject_key, "generation": generation}
-    for name in ("superseded_by", "scheduled_at"):
-        if name in others:
-            about[name] = others[name]
+    if len(others) > 2:
+        about |= {name: others[name] for name in ("superseded_by", "scheduled_at") if name in others}
     stream = (number, job_id, 1, None, others.get("trace_id"), spec.queue, spec.user_tag)
     tx.emit_as(stream, EVENT_OF_NEW[begins.state], "", about, "info")
     if waits := _gates(job):
@@ -76,8 +75,11 @@ def _others(tx: Tx, job: Admitted, decided: Decided, begins: Start) -> dict[str,
         others |= {name: value for name, value, usual in rows if value != usual}
     if begins.at is not None or spec.schedule is not IMMEDIATE or job.origin is not NO_ORIGIN:
         others |= _waits(job, begins)
-    texts = {"spec": _rest_of(job, decided), "env_vars": job.env, "trace_id": spec.trace}
-    return others | {name: text for name, text in texts.items() if text is not None}
+    rest = _rest_of(job, decided)
+    if rest is not None or job.env is not None or spec.trace_id is not None or spec.traceparent is not None:
+        texts = {"spec": rest, "env_vars": job.env, "trace_id": spec.trace}
+        others |= {name: text for name, text in texts.items() if text is not None}
+    return others
 
 
 def _in_queue(tx: Tx, spec: JobSpec, decided: Decided) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
-from semantica_daemon.store.transition import Running, insert_run
+from semantica_daemon.store.transition import Running, run_insert
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error
@@ -54,7 +54,7 @@ def _run_and_outcome(tx: Tx, row: tuple[Any, ...]) -> tuple[Running, Outcome]:
     run = Running(*row[:6])
     if stored_run != run.run_id:
         run = msgspec.structs.replace(run, run_number=run.run_number + (run.run_number == 0 or stored_run is not None))
-        insert_run(tx, run, template_id)
+        tx.execute(*run_insert(run, template_id))
         tx.execute(COUNT_RUN, (run.run_number, run.job_number))
         return run, CRASHED
     if status == "RUNNING":
