@@ -275,3 +275,4 @@ class StoreMachine(OpenedStore):
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)
+        self.model.queue_opened(self.queued)
