@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -29,6 +30,7 @@ from semantica_daemon.wire.run import Error
 
 log = structlog.get_logger()
 
+MAKING_REPORTER = threading.Lock()
 LIMITS = ("timeout", "deadline", "lost")
 
 
@@ -88,8 +90,9 @@ class Attempt:
         self._deadline = claim.deadline
         self._limits_ended = False
         self._unrecorded_start: Begun | None = None
+        self._loop = asyncio.get_running_loop()
         self.work = work(self)
-        self.task = asyncio.get_running_loop().create_task(self._run())
+        self.task = self._loop.create_task(self._run())
 
     @property
     def is_stopping(self) -> bool:
@@ -97,9 +100,10 @@ class Attempt:
 
     @property
     def reporter(self) -> Reporter:
-        """Made on first use: most commands report nothing. Called on the loop."""
-        if self._reporter is None:
-            self._reporter = Reporter(self.claim.run, self.dependencies.commands, asyncio.get_running_loop())
+        """Made on first use, by any thread: most runs report nothing."""
+        with MAKING_REPORTER:
+            if self._reporter is None:
+                self._reporter = Reporter(self.claim.run, self.dependencies.commands, self._loop)
         return self._reporter
 
     def stop(self, cause: Stop) -> None:

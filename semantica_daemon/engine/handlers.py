@@ -26,7 +26,7 @@ GROUP = "semantica.handlers"
 class Context:
     """The `ctx` of a handler: its run, and how to report on it. Every method may be called from any thread."""
 
-    def __init__(self, job_id: str, attempt: int, reporter: Reporter) -> None:
+    def __init__(self, job_id: str, attempt: int, reporter: Callable[[], Reporter]) -> None:
         self.job_id = job_id
         self.attempt = attempt
         self.workspace: str | None = None
@@ -49,7 +49,7 @@ class Context:
         """Reports progress. Reports that come faster than they can be stored are merged, newest wins."""
         said = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
         said |= {"items_total": items_total, "message": _text(message)}
-        self._reporter.progress(msgspec.convert(said, Progress))
+        self._reporter().progress(msgspec.convert(said, Progress))
 
     def log(self, message: str, level: str = "info", **payload: Any) -> None:
         if level not in LEVELS:
@@ -59,7 +59,7 @@ class Context:
         msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
         if len(encoded) > LONGEST_LINE or too_deep(encoded):
             raise ValueError(f"the payload is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
-        self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
+        self._reporter().line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
 
     def _cancel(self) -> None:
         self._cancelled = True

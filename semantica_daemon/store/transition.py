@@ -43,6 +43,11 @@ UPDATE job_runs
 SET status = ?, finished_at = ?, exit_code = ?, error = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
+END_RUN_WITHOUT_CODE = """
+UPDATE job_runs
+SET status = ?, finished_at = ?
+WHERE job_number = ? AND number = ? AND status = 'RUNNING'
+"""
 END = """
 UPDATE jobs
 SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
@@ -53,6 +58,11 @@ DONE = """
 UPDATE jobs
 SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
     result_summary = coalesce(?, result_summary)
+WHERE number = ?
+"""
+DONE_WITHOUT_RESULT = """
+UPDATE jobs
+SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = NULL, error = NULL
 WHERE number = ?
 """
 RETRY = """
@@ -156,8 +166,11 @@ def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     """RUNNING → whatever the verdict says, with the end of the run."""
     if verdict.is_stop:
         outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
-    error = encode(outcome.error).decode() if outcome.error else None
-    tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
+    if outcome.error is None and outcome.exit_code is None:
+        tx.defer(END_RUN_WITHOUT_CODE, (verdict.run_status, tx.now, run.job_number, run.run_number))
+    else:
+        error = encode(outcome.error).decode() if outcome.error else None
+        tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
     _count_run(tx, run, job, outcome)
     CARRY_OUT[verdict.state](tx, run, job, verdict, outcome)
 
@@ -174,7 +187,9 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     message = error.message if error and to == state.FAILED else ""
     last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
     now, count = tx.now, job.event_count + 1
-    if to == state.DONE:
+    if to == state.DONE and outcome.exit_code is None and outcome.result is None:
+        tx.execute(DONE_WITHOUT_RESULT, (now, now, count, last, job.number))
+    elif to == state.DONE:
         tx.execute(DONE, (now, now, count, last, outcome.exit_code, outcome.result, job.number))
     else:
         stored = encode(error).decode() if error else None
