@@ -49,7 +49,7 @@ from semantica_daemon.rpc.binding import MethodTable
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
 from semantica_daemon.rpc.connections import Connections
-from semantica_daemon.rpc.methods.admin import AdminMethods, Observed
+from semantica_daemon.rpc.methods.admin import AdminMethods, HealthSources
 from semantica_daemon.rpc.methods.event import EventMethods
 from semantica_daemon.rpc.methods.job import JobMethods
 from semantica_daemon.rpc.methods.machine import MachineMethods
@@ -86,7 +86,7 @@ class Setting(Struct, frozen=True):
         return limits(self.config.slots, self.config.queues)
 
 
-class Opened(NamedTuple):
+class OpenResources(NamedTuple):
     """What is opened before the parts are constructed."""
 
     lock: HomeLock
@@ -161,9 +161,9 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
         database = open_database(setting, admission, current)
         lock.watch(Path(setting.paths.database))
         async with open_readers(Path(setting.paths.database)) as readers, anyio.create_task_group() as tasks:
-            daemon = assemble(setting, Opened(lock, found, admission, current, database, readers))
+            daemon = assemble(setting, OpenResources(lock, found, admission, current, database, readers))
             tasks.start_soon(daemon.writer.work)
-            await daemon.writer.look_at_clock()
+            await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
             if recovered.jobs:
                 log.warning("recovered", jobs=len(recovered.jobs))
@@ -182,14 +182,14 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
 async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
     """Ends the processes of an earlier daemon's runs, before anything is retried. Returns the runs that do not end."""
     await asyncio.to_thread(supervisors.wait_until_alone, Path(setting.paths.data, SUPERVISOR_LOCK))
-    left = [orphans.Identity(*row) for row in await readers.ask(reads.orphans)]
+    left = [orphans.Identity(*row) for row in await readers.query(reads.orphans)]
     escaped = await asyncio.to_thread(orphans.end_orphans, left) if left else set()
     if escaped:
         log.error("runs_cannot_be_ended", runs=sorted(escaped))
     return frozenset(escaped)
 
 
-def assemble(setting: Setting, opened: Opened) -> Daemon:
+def assemble(setting: Setting, opened: OpenResources) -> Daemon:
     """Each part is given the parts before it; nothing is wired afterwards."""
     clock, engine = setting.clock, build_engine(setting, opened)
     open_connections: OpenConnections = set()
@@ -206,7 +206,7 @@ def assemble(setting: Setting, opened: Opened) -> Daemon:
     )  # fmt: skip
 
 
-def build_engine(setting: Setting, opened: Opened) -> Engine:
+def build_engine(setting: Setting, opened: OpenResources) -> Engine:
     """The writer comes last, because it calls the others after each commit."""
     clock, readers, config = setting.clock, opened.readers, setting.config
     lifecycle, commands = Lifecycle(), CommandQueue()
@@ -225,12 +225,14 @@ def build_engine(setting: Setting, opened: Opened) -> Engine:
     return Engine(lifecycle, commands, wakes, feed, runs, dispatcher, machine, scheduler, writer)
 
 
-def bind_methods(setting: Setting, opened: Opened, engine: Engine, open_connections: OpenConnections) -> MethodTable:
+def bind_methods(
+    setting: Setting, opened: OpenResources, engine: Engine, open_connections: OpenConnections
+) -> MethodTable:
     clock, readers, feed, machine = setting.clock, opened.readers, engine.feed, engine.machine
     waiting = Waiting(readers, engine.commands, feed)
     output = Output(readers, feed, engine.dispatcher.watch_log)
     explainer = Explainer(readers, machine, setting.limits, clock)
-    observed = Observed(
+    observed = HealthSources(
         engine.wakes, engine.writer, engine.commands, feed, machine, lambda: engine.dispatcher.running,
         setting.limits.max_slots, open_connections,
     )  # fmt: skip
@@ -255,7 +257,7 @@ def check_every_few_seconds(
     was set, so that no other part has to wake up for that."""
 
     async def step() -> int:
-        writer.notice_step()
+        writer.check_clock()
         for part in parts:
             part.check_clock()
         return await server.check()
@@ -269,7 +271,7 @@ def shown_config(setting: Setting) -> dict[str, Any]:
     return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
-def run_dependencies(setting: Setting, opened: Opened, commands: CommandQueue, feed: Feed) -> RunDependencies:
+def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQueue, feed: Feed) -> RunDependencies:
     data, clock = Path(setting.paths.data), setting.clock
     settings = SpawnSettings(
         home=os.path.expanduser("~"),

@@ -32,7 +32,7 @@ def variables_to_send(environment: "os._Environ[str] | dict[str, str]", everythi
 
 def may_be_given(name: str) -> bool:
     """False for the names of exported shell functions and for the daemon's own variables."""
-    return name.isidentifier() and name.isascii() and not is_ours(name)
+    return name.isidentifier() and name.isascii() and not is_reserved(name)
 
 
 def is_text(value: str) -> bool:
@@ -50,6 +50,6 @@ def is_secret(name: str) -> bool:
     return any(word in upper for word in SECRET)
 
 
-def is_ours(name: str) -> bool:
+def is_reserved(name: str) -> bool:
     """Variables that only the daemon sets for a job, and those of its service manager."""
     return name.startswith(("SEMANTICA_", *SERVICE)) or name == "TRACEPARENT"

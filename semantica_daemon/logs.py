@@ -13,8 +13,8 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from semantica_daemon.model.event import Recorded
-from semantica_daemon.store.database import Committed
+from semantica_daemon.model.event import StoredEvent
+from semantica_daemon.store.database import CommitResult
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LOGGED_AT = {"debug": "debug", "info": "debug", "warn": "warning", "error": "warning"}
@@ -99,19 +99,19 @@ def _point_to(descriptor: int) -> None:
         os.close(descriptor)
 
 
-class Starter:
+class ReadyPipe:
     """Whoever has started the process and waits on a descriptor of it (--ready-fd) for one line: ready, or why not."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
-    def waits_on(self, descriptor: int) -> None:
+    def use(self, descriptor: int) -> None:
         """A copy, which children do not inherit: one that lives on would look like a daemon that still starts."""
         self._descriptor = os.dup(descriptor)
         if descriptor > STDERR:
             os.close(descriptor)
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Once; the descriptor is closed with it."""
         if self._descriptor is None:
             return
@@ -121,7 +121,7 @@ class Starter:
         os.close(descriptor)
 
 
-starter = Starter()
+ready_pipe = ReadyPipe()
 
 
 def configure(level: str, form: str) -> None:
@@ -149,12 +149,12 @@ class EventLog:
         self._log = structlog.get_logger()
         self._all = level == "debug"
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommitResult) -> None:
         for recorded in committed.events:
             if self._all or recorded.event.level not in ("info", "debug") or is_news(recorded):
                 self._line(recorded)
 
-    def _line(self, recorded: Recorded) -> None:
+    def _line(self, recorded: StoredEvent) -> None:
         event = recorded.event
         level = "info" if event.level == "info" and is_news(recorded) else LOGGED_AT[event.level]
         getattr(self._log, level)(
@@ -163,6 +163,6 @@ class EventLog:
         )  # fmt: skip
 
 
-def is_news(recorded: Recorded) -> bool:
+def is_news(recorded: StoredEvent) -> bool:
     """What does not happen all the time: of queues, schedules and the daemon itself."""
     return recorded.event.job_id is None and recorded.event.event_type not in ("event.emitted", "schedule.fired")

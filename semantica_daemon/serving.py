@@ -39,7 +39,7 @@ async def serve(setting: Setting) -> None:
         gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
         gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
-        logs.starter.tell("ready")
+        logs.ready_pipe.send("ready")
         await daemon.lifecycle.stop_requested()
         await daemon.close()
         log.info("stopped", left_behind=daemon.dispatcher.running)
@@ -58,7 +58,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         where.config = str(config_path.absolute())
     os.umask(0o077)
     if ready_fd is not None:
-        logs.starter.waits_on(ready_fd)
+        logs.ready_pipe.use(ready_fd)
     if log_file is not None:
         logs.to_file(log_file)
     try:
@@ -73,7 +73,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)
         anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))
     except StartRefused as refused:
-        logs.starter.tell(str(refused))
+        logs.ready_pipe.send(str(refused))
         raise
 
 

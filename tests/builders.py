@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.engine import handlers
-from semantica_daemon.model.admission import Admission, Admitted
+from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.machine import CurrentFacts, Facts
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.model.spec import rest_of
-from semantica_daemon.store.database import Command, Committed, Database, FailedAfterWrite, Verb, connect
+from semantica_daemon.store.database import Command, CommitResult, Database, FailedAfterWrite, Verb, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.wire.job import JobSpec
@@ -23,7 +23,7 @@ NOW = 1_800_000_000_000
 ADMISSION = Admission(handlers.load({}, []).payload_decoders(), {"PATH": "/usr/bin:/bin"}, 2_097_152)
 
 
-def admitted(job_type: str = "semantica.noop", **spec: Any) -> Admitted:
+def admitted(job_type: str = "semantica.noop", **spec: Any) -> AdmittedJob:
     return ADMISSION.admit(msgspec.convert({"job_type": job_type, **spec}, JobSpec))
 
 
@@ -40,7 +40,7 @@ class Store:
         self.current = CurrentFacts()
         self.database = Database(self.connection, self.limits, Random(seed), ADMISSION, self.current)
         self.now = NOW
-        self.committed: Committed | None = None
+        self.committed: CommitResult | None = None
 
     def run(self, verb: Verb, request: Any, claiming: bool = False) -> Any:
         """The verb's result, or its exception raised; `committed` tells the rest."""

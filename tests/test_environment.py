@@ -1,6 +1,6 @@
 """Which variables go on to a job, and which of them are secrets: by name, as a table."""
 
-from semantica_daemon.environment import allowed, is_ours, is_secret
+from semantica_daemon.environment import allowed, is_reserved, is_secret
 from tests.cases import each_case
 
 GO_ON = [
@@ -28,13 +28,13 @@ def test_anything_else_stays(name: str) -> None:
 
 @each_case("name", OURS)
 def test_what_is_ours_or_a_service_s_is_never_taken_from_outside(name: str) -> None:
-    assert is_ours(name)
+    assert is_reserved(name)
     assert allowed({name: "x"}) == {}
 
 
 @each_case("name", GO_ON)
 def test_what_goes_on_is_neither_ours_nor_a_secret(name: str) -> None:
-    assert not is_ours(name)
+    assert not is_reserved(name)
     assert not is_secret(name)
 
 

@@ -13,7 +13,7 @@ from dbus_fast import Message, MessageFlag, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.probes import WITHIN_S, CannotTell, Idleness
+from semantica_daemon.engine.probes import WITHIN_S, Idleness, SourceUnavailable
 
 SILENCE_S = 60
 LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
@@ -28,7 +28,7 @@ ABSENT = {ERROR + "ServiceUnknown", ERROR + "NameHasNoOwner"}
 UNKNOWN = {ERROR + "UnknownObject", ERROR + "UnknownInterface", ERROR + "UnknownMethod", ERROR + "UnknownProperty"}
 
 
-class Refused(CannotTell):
+class Refused(SourceUnavailable):
     """The service has answered with an error."""
 
     def __init__(self, message: str, error: str) -> None:
@@ -64,7 +64,7 @@ class Bus:
             reply = await bus.call(message)
             is_error = reply.message_type is MessageType.ERROR
         except Exception as error:  # dbus-fast raises whatever has ended the connection
-            raise CannotTell(f"the {self.name} has gone away: {error or type(error).__name__}") from error
+            raise SourceUnavailable(f"the {self.name} has gone away: {error or type(error).__name__}") from error
         if is_error:
             raise self._refused(name, reply)
         return list(reply.body)
@@ -87,7 +87,7 @@ class Bus:
         try:
             bus = await MessageBus(address).connect()
         except Exception as error:  # in the address, the socket or the handshake, or it is no bus at all
-            raise CannotTell(
+            raise SourceUnavailable(
                 f"the {self.name} cannot be reached at {address}: {error or type(error).__name__}"
             ) from error
         self._bus = bus
@@ -113,7 +113,7 @@ class Desktop:
         }
         self._silent_until: dict[str, float] = {}
 
-    async def ask(self, source: str) -> Idleness:
+    async def read(self, source: str) -> Idleness:
         bus, question = self._questions[source]
         for silent in (source, bus.name):
             self._check_silence(silent)
@@ -124,7 +124,7 @@ class Desktop:
             silent = source if bus.is_there else bus.name
             self._silent_until[silent] = self._clock.monotonic() + SILENCE_S
             await bus.close()  # or the query would wait for as long as the bus is there
-            raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s") from None
+            raise SourceUnavailable(f"{silent} did not answer within {WITHIN_S:.0f} s") from None
 
     async def close(self) -> None:
         await self._session.close()
@@ -134,7 +134,9 @@ class Desktop:
         now = self._clock.monotonic()
         left_s = self._silent_until.get(silent, now) - now
         if left_s > 0:
-            raise CannotTell(f"{silent} did not answer within {WITHIN_S:.0f} s: it is asked again in {left_s:.0f} s")
+            raise SourceUnavailable(
+                f"{silent} did not answer within {WITHIN_S:.0f} s: it is asked again in {left_s:.0f} s"
+            )
 
     async def _mutter(self) -> Idleness:
         body = await self._session.call(MUTTER, "/org/gnome/Mutter/IdleMonitor/Core", MUTTER, "GetIdletime")
@@ -152,16 +154,16 @@ class Desktop:
                 continue
             value = _number(name, body)
             if name != KDE and value < SURELY_MS:
-                raise CannotTell(f"{name} says {value}, which may be seconds, milliseconds or nothing at all")
+                raise SourceUnavailable(f"{name} says {value}, which may be seconds, milliseconds or nothing at all")
             return _no_input(value)
-        raise CannotTell(f"there is no {SAVER} on the {self._session.name} that knows")
+        raise SourceUnavailable(f"there is no {SAVER} on the {self._session.name} that knows")
 
     async def _logind(self) -> Idleness:
         """logind gets hints from some desktops, and reads the terminals itself."""
         is_idle, since_us = await self._hint("IdleHint", bool), await self._hint("IdleSinceHint", int)
         if since_us <= 0:
             never = "no desktop has ever set its hint, or something keeps the machine awake"
-            raise CannotTell(f"{LOGIND} does not know: {'nobody is logged in' if is_idle else never}")
+            raise SourceUnavailable(f"{LOGIND} does not know: {'nobody is logged in' if is_idle else never}")
         idle_for_ms = max(0, self._clock.now() - since_us // 1000) if is_idle else 0
         return _no_input(_number(LOGIND, [idle_for_ms]))
 
@@ -179,7 +181,9 @@ def session_address(environment: Mapping[str, str]) -> str:
     runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     usual = Path(runtime, "bus")
     if not environment.get("DBUS_SESSION_BUS_ADDRESS") and not usual.exists():
-        raise CannotTell(f"there is no session bus: DBUS_SESSION_BUS_ADDRESS is not set, and {usual} is not there")
+        raise SourceUnavailable(
+            f"there is no session bus: DBUS_SESSION_BUS_ADDRESS is not set, and {usual} is not there"
+        )
     return environment.get("DBUS_SESSION_BUS_ADDRESS") or f"unix:path={quote(str(usual))}"
 
 
@@ -194,8 +198,8 @@ def _number(name: str, body: list[Any]) -> int:
     raise _nonsense(name, body)
 
 
-def _nonsense(name: str, body: list[Any]) -> CannotTell:
-    return CannotTell(f"{name} answered nonsense: {str(body)[:100]}")
+def _nonsense(name: str, body: list[Any]) -> SourceUnavailable:
+    return SourceUnavailable(f"{name} answered nonsense: {str(body)[:100]}")
 
 
 def _no_input(idle_for_ms: int) -> Idleness:

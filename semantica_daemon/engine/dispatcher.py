@@ -7,7 +7,7 @@ from collections.abc import Callable
 from semantica_daemon.engine.attempt import Attempt, RunDependencies, Work
 from semantica_daemon.engine.in_process import InProcess
 from semantica_daemon.engine.subprocess_run import SubprocessRun
-from semantica_daemon.store.database import Committed
+from semantica_daemon.store.database import CommitResult
 
 WORK: dict[str, Callable[[Attempt], Work]] = {"IN_PROCESS": InProcess, "SUBPROCESS": SubprocessRun}
 
@@ -23,7 +23,7 @@ class Dispatcher:
     def running(self) -> int:
         return len(self._attempts)
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommitResult) -> None:
         self._dependencies.secrets.committed(committed)
         for claim in committed.claims:
             self._idle.clear()

@@ -5,7 +5,7 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.queue import Limits
-from semantica_daemon.model.reason import Seen, Standing, explain
+from semantica_daemon.model.reason import JobSituation, MachineStatus, explain
 from semantica_daemon.model.state import SCHEDULED
 from semantica_daemon.store.standing import standing
 from semantica_daemon.wire.reason import Explanation
@@ -19,19 +19,19 @@ class Explainer:
         self._clock = clock
 
     async def explain(self, prefix: str) -> Explanation:
-        job = await self._readers.ask(standing, prefix, self._limits)
-        seen = await self._seen(job) if job.state == SCHEDULED else Seen()
+        job = await self._readers.query(standing, prefix, self._limits)
+        seen = await self._seen(job) if job.state == SCHEDULED else MachineStatus()
         now = self._clock.now()
         return explain(job, seen, now, lambda at: prose.instant(at, now))
 
-    async def _seen(self, job: Standing) -> Seen:
+    async def _seen(self, job: JobSituation) -> MachineStatus:
         """Only what the job waits for is asked."""
         idle = await self._machine.idle() if job.wait_for_idle else None
         power = await self._machine.power() if job.require_charging else None
         if idle is not None:
             await self._machine.close_unused()
         busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # and nothing tells until when
-        return Seen(
+        return MachineStatus(
             idle=idle.idle if idle else None,
             idle_for_ms=idle.idle_for_ms if idle and not busy else None,
             idle_ms=self._machine.rules.idle_ms,

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.event import ENDS, Filter, Recorded
+from semantica_daemon.model.event import ENDS, Filter, StoredEvent
 from semantica_daemon.store import reads
-from semantica_daemon.store.database import Committed
+from semantica_daemon.store.database import CommitResult
 from semantica_daemon.wire.event import Event, Gap
 
 Key = tuple[str, str | None]
@@ -35,11 +35,11 @@ class Feed:
         self.epoch = epoch
         self.newest = sequence
         self._readers = readers
-        self._recent: list[Recorded] = []
+        self._recent: list[StoredEvent] = []
         self._recent_size = 0
         self._watchers: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommitResult) -> None:
         """Caches the events and wakes the readers of their keys. Subscribers of other keys cost nothing."""
         if not committed.events:
             return
@@ -81,7 +81,7 @@ class Feed:
         """The cursor that a reader begins with, and the gap if events it asks for are gone."""
         if since is None and epoch is None:
             return self.newest, None
-        oldest, newest = await self._readers.ask(reads.stream_ends)
+        oldest, newest = await self._readers.query(reads.stream_ends)
         if epoch is not None and epoch != self.epoch:
             start = newest if since is None else oldest - 1
             return start, Gap(0, start, self.epoch)
@@ -96,7 +96,7 @@ class Feed:
     async def _stored(self, cursor: int, wanted: Filter, limit: int) -> Page:
         """A page from the table. Sequence numbers have no gaps, so a number that is missing was pruned."""
         newest = self.newest
-        rows = await self._readers.ask(reads.events, cursor, wanted, limit)
+        rows = await self._readers.query(reads.events, cursor, wanted, limit)
         found = _within_page_size(rows)
         last = found[-1].event.sequence if found else 0
         if wanted.job_id is not None:
@@ -108,7 +108,7 @@ class Feed:
         found = _without_gap(found, cursor)
         return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence if found else newest)
 
-    def _keep(self, events: list[Recorded]) -> None:
+    def _keep(self, events: list[StoredEvent]) -> None:
         self._recent += events
         self._recent_size += sum(one.size for one in events)
         while len(self._recent) > 2 * CACHED_EVENTS or (self._recent_size > CACHED_BYTES and len(self._recent) > 1):
@@ -130,14 +130,14 @@ def end_of(job_id: str) -> Key:
     return "end", job_id
 
 
-def _keys(recorded: Recorded) -> tuple[Key, ...]:
+def _keys(recorded: StoredEvent) -> tuple[Key, ...]:
     """The keys whose readers this event wakes."""
     event = recorded.event
     keys = ("job", event.job_id), ("user_tag", recorded.user_tag), ("queue", recorded.queue), ("everything", None)
     return (*keys, ("end", event.job_id)) if event.event_type in ENDS else keys
 
 
-def _within_page_size(events: list[Recorded]) -> list[Recorded]:
+def _within_page_size(events: list[StoredEvent]) -> list[StoredEvent]:
     """The first events, up to the size of a page, so that a slow reader never holds much memory."""
     size = 0
     for number, recorded in enumerate(events):
@@ -147,7 +147,7 @@ def _within_page_size(events: list[Recorded]) -> list[Recorded]:
     return events
 
 
-def _without_gap(events: list[Recorded], cursor: int) -> list[Recorded]:
+def _without_gap(events: list[StoredEvent], cursor: int) -> list[StoredEvent]:
     """The first events, as far as their numbers follow the cursor without a gap."""
     for number, recorded in enumerate(events):
         if recorded.event.sequence != cursor + 1 + number:

@@ -47,15 +47,15 @@ class Context:
         message: str | None = None,
     ) -> None:
         """Reports progress. Reports that come faster than they can be stored are merged, newest wins."""
-        said = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
-        said |= {"items_total": items_total, "message": _text(message)}
-        self._reporter().progress(msgspec.convert(said, Progress))
+        fields = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
+        fields |= {"items_total": items_total, "message": _text(message)}
+        self._reporter().progress(msgspec.convert(fields, Progress))
 
     def log(self, message: str, level: str = "info", **payload: Any) -> None:
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
-        said = {_text(key): _text(value) for key, value in payload.items()}
-        encoded = msgspec.json.encode(said)
+        fields = {_text(key): _text(value) for key, value in payload.items()}
+        encoded = msgspec.json.encode(fields)
         msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
         if len(encoded) > LONGEST_LINE or too_deep(encoded):
             raise ValueError(f"the payload is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")

@@ -85,12 +85,12 @@ class Machine:
         """Called after each pass of the scheduler; wakes this part when a job needs what is not watched yet."""
         now, needs = self._clock.now(), needs.only(self._kinds)
         if needs.now(now) - self.watching:
-            self._wake.by(now)
+            self._wake.wake_by(now)
         elif (at := needs.next(now)) is not None:
-            self._wake.by(at)
+            self._wake.wake_by(at)
 
     async def step(self) -> int | None:
-        needs: Needs = (await self._readers.ask(store.needs)).only(self._kinds)
+        needs: Needs = (await self._readers.query(store.needs)).only(self._kinds)
         now = self._clock.now()
         self.watching = needs.now(now)
         if not self.watching:

@@ -33,39 +33,39 @@ class Output:
         self._feed = feed
         self._watch = watch
 
-    async def read(self, asked: LogsParams) -> LogChunk:
+    async def read(self, params: LogsParams) -> LogChunk:
         loop = asyncio.get_running_loop()
-        until = loop.time() + asked.timeout_ms / 1000
-        job_id, _ = await self._readers.ask(reads.state, asked.job_id)
+        until = loop.time() + params.timeout_ms / 1000
+        job_id, _ = await self._readers.query(reads.state, params.job_id)
         with self._feed.watching(("job", job_id)) as wake:
             while True:
                 wake.clear()
-                run = await self._readers.ask(reads.logged_run, job_id, asked.run, asked.run_id)
-                chunk, seen = await asyncio.to_thread(_read, run, asked)
-                if chunk.eof and await self._readers.ask(reads.log_is_cut, job_id, run.run_id):
+                run = await self._readers.query(reads.logged_run, job_id, params.run, params.run_id)
+                chunk, seen = await asyncio.to_thread(_read, run, params)
+                if chunk.eof and await self._readers.query(reads.log_is_cut, job_id, run.run_id):
                     chunk = msgspec.structs.replace(chunk, truncated=True)
                 left = until - loop.time()
                 if chunk.chunk or chunk.eof or left <= 0:
                     return chunk
                 if run.status == "RUNNING" and run.run_id is not None:
-                    self._watch(run.run_id, max(seen, asked.offset))
+                    self._watch(run.run_id, max(seen, params.offset))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await wake.wait()
 
 
-def _read(run: LoggedRun, asked: LogsParams) -> tuple[LogChunk, int]:
+def _read(run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
     """Runs in a thread. Returns the chunk and the size of the log; a run without output has no log file."""
-    whole_job = asked.run is None and asked.run_id is None
+    whole_job = params.run is None and params.run_id is None
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
-    data, size, cut = b"", asked.offset, False
+    data, size, cut = b"", params.offset, False
     streams: list[Piece] = []
     with suppress(OSError):
         if run.log_path is not None:
-            data, size, streams, cut = _part(run.log_path, asked.offset, max(asked.limit, LONGEST_UTF8))
-    text, encoding, used = _whole(data, ended and asked.offset + len(data) >= size)
+            data, size, streams, cut = _part(run.log_path, params.offset, max(params.limit, LONGEST_UTF8))
+    text, encoding, used = _whole(data, ended and params.offset + len(data) >= size)
     chunk = LogChunk(
-        text, encoding, asked.offset + used, ended and asked.offset + used >= size, _first(streams, used), cut,
+        text, encoding, params.offset + used, ended and params.offset + used >= size, _first(streams, used), cut,
         run.attempt, run.run_id, run.state, run.exit_code, run.error,
     )  # fmt: skip
     return chunk, size

@@ -28,7 +28,7 @@ class Wake(asyncio.Event):
         self.last = LastPass()
         self._clock = clock
 
-    def by(self, instant: int) -> None:
+    def wake_by(self, instant: int) -> None:
         """Wake the part if its next step would come later than `instant`, or is overdue."""
         next_at = self.last.next_at
         if next_at is None or instant < next_at or next_at <= self._clock.now():

@@ -43,7 +43,7 @@ class Answer(Struct, frozen=True):
     detail: str
 
 
-class CannotTell(Exception):
+class SourceUnavailable(Exception):
     """A source has no answer; the message is the reason."""
 
 
@@ -61,7 +61,7 @@ HERE = Places()
 class Desktop(Protocol):
     """`engine/desktop`, which is imported at its first use."""
 
-    async def ask(self, source: str) -> Idleness: ...
+    async def read(self, source: str) -> Idleness: ...
 
     async def close(self) -> None: ...
 
@@ -71,7 +71,7 @@ class LowLoad(Struct, frozen=True):
 
     since: float
     at: float
-    ours: float | None  # load that our own runs may still explain; None: they did not run
+    own_load: float | None  # load that our own runs may still explain; None: they did not run
 
 
 class Sources:
@@ -103,8 +103,8 @@ class Sources:
         """The answers up to the first source that can tell; with `first` false, of all sources."""
         answers: list[Answer] = []
         async with self._one_at_a_time:
-            for source, ask in self._chain.items():
-                answers.append(await _answer(source, ask))
+            for source, read in self._chain.items():
+                answers.append(await _answer(source, read))
                 if first and answers[-1].idle_for_ms is not None:
                     break
         return answers
@@ -126,39 +126,39 @@ class Sources:
                 await self._desktop.close()
 
     async def _over_dbus(self, source: str) -> Idleness:
-        return await (await self._loaded()).ask(source)
+        return await (await self._loaded()).read(source)
 
     async def _loaded(self) -> Desktop:
         """Imported at its first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
         if self._desktop is None:
             if find_spec("dbus_fast") is None:
-                raise CannotTell(NOT_INSTALLED)
+                raise SourceUnavailable(NOT_INSTALLED)
             try:
                 module = await asyncio.to_thread(import_module, "semantica_daemon.engine.desktop")
             except ImportError as error:
-                raise CannotTell(f"dbus-fast 5 or newer is needed: {error}") from error
+                raise SourceUnavailable(f"dbus-fast 5 or newer is needed: {error}") from error
             made: Desktop = module.Desktop(self._environment, self._clock)
             self._desktop = made
         return self._desktop
 
     async def _tty(self) -> Idleness:
         if seen := display(self._environment, self._places.seats):
-            raise CannotTell(f"there is {seen}, and what is typed there need not go through a terminal")
+            raise SourceUnavailable(f"there is {seen}, and what is typed there need not go through a terminal")
         last = last_input(self._places.terminals, os.getuid())
         if last is None:
-            raise CannotTell("you have no terminal open")
+            raise SourceUnavailable("you have no terminal open")
         at, name = last
         idle_for_ms = max(0, self._clock.now() - at - KEPT_BACK_MS)
         return idle_for_ms, f"nothing typed at {name} for {idle_for_ms // 1000} s"
 
     async def _load(self) -> Idleness:
-        seen = display(self._environment, self._places.seats) or next(iter(seated(self._places.seats)), None)
+        seen = display(self._environment, self._places.seats) or next(iter(local_sessions(self._places.seats)), None)
         if seen:
-            raise CannotTell(f"there is {seen}, and somebody may be there who gives the machine no work")
+            raise SourceUnavailable(f"there is {seen}, and somebody may be there who gives the machine no work")
         try:
             averages = os.getloadavg()
         except OSError as error:
-            raise CannotTell(f"the load is not known: {error}") from error
+            raise SourceUnavailable(f"the load is not known: {error}") from error
         own, cores, now = self._running(), os.cpu_count() or 1, self._clock.monotonic()
         self._low_load = low_load(self._low_load, averages, own, cores, now)
         detail = f"load {averages[0]:.2f} with {own} runs of ours on {cores} cores"
@@ -173,14 +173,14 @@ class Sources:
         try:
             output = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotTell(f"ioreg did not tell: {error}") from error
+            raise SourceUnavailable(f"ioreg did not tell: {error}") from error
         return hid_idle(output)
 
 
-async def _answer(source: str, ask: Callable[[], Awaitable[Idleness]]) -> Answer:
+async def _answer(source: str, read: Callable[[], Awaitable[Idleness]]) -> Answer:
     try:
-        return Answer(source, *await ask())
-    except CannotTell as error:
+        return Answer(source, *await read())
+    except SourceUnavailable as error:
         return Answer(source, None, str(error))
 
 
@@ -200,12 +200,12 @@ def low_load(
         proven = PROVEN_S[high - 1]
         seen = before.since if before is not None and now - before.at <= proven else now
         return LowLoad(min(seen, now - proven), now, math.inf if own else None)
-    if before is not None and (own or (before.ours is not None and load <= before.ours)):
+    if before is not None and (own or (before.own_load is not None and load <= before.own_load)):
         return LowLoad(before.since, now, math.inf if own else load)
     return None
 
 
-def seated(seats: Path) -> dict[str, str]:
+def local_sessions(seats: Path) -> dict[str, str]:
     """The sessions at this machine and their type (x11, wayland, tty), by the files of logind."""
     found = {}
     for seat in sorted(seats.glob("*")):
@@ -222,7 +222,7 @@ def display(environment: Mapping[str, str], seats: Path) -> str | None:
         where = environment.get(name, "")
         if where and (name != "DISPLAY" or where.startswith((":", "unix:"))):
             return f"a display ({name}={where})"
-    return next((f"{kind} {session}".strip() for session, kind in seated(seats).items() if kind != "tty"), None)
+    return next((f"{kind} {session}".strip() for session, kind in local_sessions(seats).items() if kind != "tty"), None)
 
 
 def last_input(terminals: Path, uid: int) -> tuple[int, str] | None:
@@ -242,7 +242,7 @@ def hid_idle(output: str) -> Idleness:
     """From the output of ioreg on a Mac: nanoseconds since the last input."""
     found = HID_IDLE.search(output)
     if found is None:
-        raise CannotTell("ioreg names no HIDIdleTime")
+        raise SourceUnavailable("ioreg names no HIDIdleTime")
     idle_for_ms = int(found[1]) // 1_000_000
     return idle_for_ms, f"no input for {idle_for_ms // 1000} s"
 

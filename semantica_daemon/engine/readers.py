@@ -23,18 +23,18 @@ class Readers:
     def __init__(self, idle: "asyncio.LifoQueue[aiosqlite.Connection]") -> None:
         self._idle = idle
 
-    async def ask(
+    async def query(
         self,
-        question: Callable[Concatenate[aiosqlite.Connection, P], Awaitable[T]],
+        read: Callable[Concatenate[aiosqlite.Connection, P], Awaitable[T]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Runs `question` on the connection that was used last, so that the caches of the others stay small. When the
+        """Runs `read` on the connection that was used last, so that the caches of the others stay small. When the
         caller is cancelled the query still runs in the connection's thread, so the connection is free only after it."""
         connection = await self._idle.get()
-        asked = asyncio.ensure_future(question(connection, *args, **kwargs))
-        asked.add_done_callback(lambda done: self._put_back(connection, done))
-        return await asyncio.shield(asked)
+        task = asyncio.ensure_future(read(connection, *args, **kwargs))
+        task.add_done_callback(lambda done: self._put_back(connection, done))
+        return await asyncio.shield(task)
 
     def _put_back(self, connection: aiosqlite.Connection, done: "asyncio.Future[T]") -> None:
         if not done.cancelled():

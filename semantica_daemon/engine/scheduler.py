@@ -5,7 +5,7 @@ from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.passes import Wake
 from semantica_daemon.model.schedule import ON_TIME_MS
-from semantica_daemon.store.database import Committed
+from semantica_daemon.store.database import CommitResult
 from semantica_daemon.store.writes.promote import Due, Promote, promote
 
 
@@ -19,9 +19,9 @@ class Scheduler:
         self._wake = wake
         self._next_at: int | None = 0
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommitResult) -> None:
         if committed.due is not None:
-            self._wake.by(committed.due)
+            self._wake.wake_by(committed.due)
 
     async def step(self) -> int | None:
         """Promote a small part of what is due; the instant of the next step, which may be now. At start and after a

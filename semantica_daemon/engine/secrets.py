@@ -1,14 +1,14 @@
 """The values of secret variables: in memory only, from the commit that stores their job until the job ends."""
 
 from semantica_daemon.model.event import ENDS
-from semantica_daemon.store.database import Committed
+from semantica_daemon.store.database import CommitResult
 
 
 class Secrets:
     def __init__(self) -> None:
         self._values: dict[str, dict[str, str]] = {}
 
-    def committed(self, committed: Committed) -> None:
+    def committed(self, committed: CommitResult) -> None:
         self._values.update(committed.secrets)
         if self._values:
             for recorded in committed.events:

@@ -52,7 +52,7 @@ def _environment(
 ) -> dict[str, str]:
     env = {
         **settings.environment,
-        **{name: value for name, value in given.items() if not environment.is_ours(name)},
+        **{name: value for name, value in given.items() if not environment.is_reserved(name)},
         "SEMANTICA_SOCKET": settings.socket,
         "SEMANTICA_JOB_ID": claim.run.job_id,
         "SEMANTICA_RUN_ID": claim.run.run_id,

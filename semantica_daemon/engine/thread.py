@@ -7,18 +7,18 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-Back = Callable[[Any, BaseException | None], None]
+Callback = Callable[[Any, BaseException | None], None]
 
 
 class Thread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._inbox: SimpleQueue[tuple[Callable[[], Any], Back] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[tuple[Callable[[], Any], Callback] | None] = SimpleQueue()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def put(self, function: Callable[[], Any], back: Back) -> None:
-        """`back` is called on the loop, with the result or with what was raised."""
-        self._inbox.put((function, back))
+    def put(self, function: Callable[[], Any], on_done: Callback) -> None:
+        """`on_done` is called on the loop, with the result or with what was raised."""
+        self._inbox.put((function, on_done))
 
     async def close(self, function: Callable[[], Any]) -> None:
         """Call that last of all, and end."""
@@ -29,9 +29,9 @@ class Thread:
 
     def _work(self) -> None:
         while (work := self._inbox.get()) is not None:
-            function, back = work
+            function, on_done = work
             try:
                 result, raised = function(), None
             except BaseException as error:
                 result, raised = None, error
-            self._loop.call_soon_threadsafe(back, result, raised)
+            self._loop.call_soon_threadsafe(on_done, result, raised)

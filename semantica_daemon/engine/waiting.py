@@ -10,7 +10,7 @@ from semantica_daemon.model.selection import selection
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.writes.cancel import MOST, cancel
-from semantica_daemon.store.writes.emit import Emit, Latched, emit
+from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.wire.event import EmitParams, EmitResult
 from semantica_daemon.wire.job import CancelParams, CancelResult
 
@@ -23,13 +23,13 @@ class Waiting:
 
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
         """The whole id, and whether the job has ended within the time."""
-        job_id, _ = await self._readers.ask(reads.state, prefix)
+        job_id, _ = await self._readers.query(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
         with self._feed.watching(end_of(job_id)) as wake:
             while True:
                 wake.clear()
-                _, state = await self._readers.ask(reads.state, job_id)
+                _, state = await self._readers.query(reads.state, job_id)
                 left = until - loop.time()
                 if state in TERMINAL or left <= 0:
                     return job_id, state in TERMINAL
@@ -55,7 +55,7 @@ class Waiting:
         return await asyncio.shield(asyncio.ensure_future(self._emit_all(params)))
 
     async def _emit_all(self, params: EmitParams) -> EmitResult:
-        part: Latched = await self._commands.run(emit, Emit(params.key, params.value), must_commit=False)
+        part: EmitPart = await self._commands.run(emit, Emit(params.key, params.value), must_commit=False)
         matched = part.matched
         while part.more:
             rest = Emit(params.key, params.value, part.newest)

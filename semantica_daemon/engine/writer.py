@@ -19,7 +19,7 @@ from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
-from semantica_daemon.store.database import Command, Committed, Database, FailedAfterWrite
+from semantica_daemon.store.database import Command, CommitResult, Database, FailedAfterWrite
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
 from semantica_daemon.store.writes.lifecycle import nothing
@@ -32,7 +32,7 @@ BUSY_WAIT_S = 0.05
 TRY_AGAIN_MS = 500
 SYNC_EVERY_MS = 1000
 
-Listener = Callable[[Committed], None]
+Listener = Callable[[CommitResult], None]
 
 
 class Writer:
@@ -60,13 +60,13 @@ class Writer:
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
 
-    async def look_at_clock(self) -> None:
+    async def check_clock_at_start(self) -> None:
         """At start, before anything goes by it: it may have been set while no daemon ran."""
         await self._queue.run(set_clock, self._read_clock())
 
-    def notice_step(self) -> None:
+    def check_clock(self) -> None:
         """Every commit looks whether the clock was set; this one where there may be none for long."""
-        if self._stepped(self._read_clock()):
+        if self._clock_was_set(self._read_clock()):
             self._queue.submit(Command(nothing, None), must_commit=True)
 
     async def work(self) -> None:
@@ -81,20 +81,20 @@ class Writer:
             return
         batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
         self._one_by_one = max(0, self._one_by_one - 1)
-        if self._always_slow or any(entry.slow for entry in batch) or self._stepped(self._read_clock()):
-            self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
+        if self._always_slow or any(entry.slow for entry in batch) or self._clock_was_set(self._read_clock()):
+            self._thread.put(partial(self._commit_in_thread, batch), partial(self._after_batch, batch))
         else:
-            self._here(batch)
+            self._commit_inline(batch)
 
-    def _here(self, batch: list[Entry]) -> None:
+    def _commit_inline(self, batch: list[Entry]) -> None:
         try:
             committed = self._transact(batch, patient=False)
         except DatabaseBusy:
-            self._thread.put(partial(self._patiently, batch), partial(self._back, batch))
+            self._thread.put(partial(self._commit_in_thread, batch), partial(self._after_batch, batch))
         except BaseException as error:
-            self._back(batch, None, error)
+            self._after_batch(batch, None, error)
         else:
-            self._back(batch, committed, None)
+            self._after_batch(batch, committed, None)
 
     async def close(self) -> None:
         """After the last command; checkpoints and closes the database on its own thread."""
@@ -103,14 +103,14 @@ class Writer:
             self._sync_timer.cancel()
         await self._thread.close(self._database.close)
 
-    def _back(self, batch: list[Entry], committed: Committed | None, error: BaseException | None) -> None:
+    def _after_batch(self, batch: list[Entry], committed: CommitResult | None, error: BaseException | None) -> None:
         try:
             if committed is not None:
-                self._after(batch, committed)
+                self._publish(batch, committed)
             else:
                 self._not_committed(batch, error)
         except BaseException as fatal:
-            self._fail(fatal)
+            self._stop_daemon(fatal)
             return
         self._queue.when_filled(self._begin)
         self._queue.announce_room()
@@ -121,29 +121,29 @@ class Writer:
         if isinstance(error, FailedAfterWrite):
             self._rerun_apart(batch, error.error)
         elif isinstance(error, Refusal):
-            self._lost(batch, error)
+            self._on_rollback(batch, error)
         elif error is not None:
             raise error
 
-    def _fail(self, fatal: BaseException) -> None:
+    def _stop_daemon(self, fatal: BaseException) -> None:
         """Nothing more is begun; the daemon ends with this, and the next start recovers."""
         self.failed = True
         if not self._end.done():
             self._end.set_exception(fatal)
 
-    def _transact(self, batch: list[Entry], patient: bool) -> Committed:
+    def _transact(self, batch: list[Entry], patient: bool) -> CommitResult:
         """A clock that was set is dealt with first: nothing is decided by the new time before."""
         commands = [entry.command for entry in batch]
         reading = self._read_clock()
-        stepped = self._stepped(reading)
+        stepped = self._clock_was_set(reading)
         if stepped:
             commands.insert(0, Command(set_clock, reading))
         committed = self._database.transact(commands, self._clock.now(), claim if self.claiming else None, patient)
         if stepped:
-            self._step_over(reading, committed.results.pop(0))
+            self._clock_step_handled(reading, committed.results.pop(0))
         return committed
 
-    def _step_over(self, reading: Reading, result: Any) -> None:
+    def _clock_step_handled(self, reading: Reading, result: Any) -> None:
         """If it could not be done, it is tried again with the next batch."""
         if isinstance(result, Exception):
             log.error("verb_failed", verb=set_clock.__name__, exc_info=result)
@@ -153,10 +153,10 @@ class Writer:
     def _read_clock(self) -> Reading:
         return Reading(self._boot_id, self._clock.now() - self._clock.elapsed())
 
-    def _stepped(self, reading: Reading) -> bool:
+    def _clock_was_set(self, reading: Reading) -> bool:
         return abs(reading.offset_ms - self._offset_ms) >= NOTICED_MS
 
-    def _patiently(self, batch: list[Entry]) -> Committed:
+    def _commit_in_thread(self, batch: list[Entry]) -> CommitResult:
         """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
         for attempt in range(BUSY_TRIES - 1):
             try:
@@ -165,14 +165,14 @@ class Writer:
                 time.sleep(BUSY_WAIT_S * 2**attempt)
         return self._checkpointed(self._transact(batch, patient=True))
 
-    def _checkpointed(self, committed: Committed) -> Committed:
+    def _checkpointed(self, committed: CommitResult) -> CommitResult:
         """Once a second while there is something to do, so that no commit on the loop ever has to."""
         if self._checkpoint_due:
             self._checkpoint_due = False
             self._database.checkpoint()
         return committed
 
-    def _after(self, batch: list[Entry], committed: Committed) -> None:
+    def _publish(self, batch: list[Entry], committed: CommitResult) -> None:
         failpoints.hit("after_commit_before_reply")
         self.batches += 1
         self.last_commit_at = self._clock.now()
@@ -186,7 +186,7 @@ class Writer:
         for listener in self._listeners:
             listener(committed)
 
-    def _sync_within(self, committed: Committed) -> None:
+    def _sync_within(self, committed: CommitResult) -> None:
         """At most SYNC_EVERY_MS after the first commit that is not synced comes one that is, whoever it is for."""
         if committed.synced and self._sync_timer is not None:
             self._sync_timer.cancel()
@@ -212,7 +212,7 @@ class Writer:
         if entry.done is not None:
             entry.done(error)
 
-    def _lost(self, batch: list[Entry], refused: Refusal) -> None:
+    def _on_rollback(self, batch: list[Entry], refused: Refusal) -> None:
         """Nothing of the batch holds (or, at the worst, nobody knows): callers are told, our own commands stay."""
         log.error("batch_lost", code=refused.code, reason=refused.message, commands=len(batch))
         self.trouble = refused.code

@@ -38,7 +38,7 @@ class Origin(Struct, frozen=True, gc=False):
 NO_ORIGIN = Origin()
 
 
-class Admitted(Struct, frozen=True, gc=False):
+class AdmittedJob(Struct, frozen=True, gc=False):
     """A spec that was checked, with its payload and environment as they are stored, and the secrets of the environment,
     which are kept in memory only. A spec that names a template is not checked yet: `mode` is empty."""
 
@@ -62,23 +62,23 @@ class Admission:
         self._inherited_bytes = sum(self._inherited.values())
         self._longest = arg_max - OWN_VARIABLES_BYTES
 
-    def admit(self, spec: JobSpec) -> Admitted:
+    def admit(self, spec: JobSpec) -> AdmittedJob:
         """A spec that names a template is checked when the template has filled it in."""
         if spec.template_id is not None:
-            return Admitted(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
+            return AdmittedJob(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
         check(spec)
         mode = self._mode(spec)
         try:
             payload = self._payload(spec)
         except RecursionError:
             raise _refused("the payload is nested too deep", "put it into a file and name the file") from None
-        admitted = Admitted(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
+        admitted = AdmittedJob(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
         if mode == "IN_PROCESS":
             self._check_payload(spec.job_type, payload)
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if spec.env_vars else admitted
         return self._command(admitted)
 
-    def _command(self, job: Admitted) -> Admitted:
+    def _command(self, job: AdmittedJob) -> AdmittedJob:
         """Checks everything but whether the command exists, which only its start can tell."""
         env = job.spec.env_vars or {}
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
@@ -88,7 +88,7 @@ class Admission:
         check_length(command_line(job.spec.payload), env, self._longest, inherited)
         if not env:
             return job
-        refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_ours(name))
+        refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_reserved(name))
         secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
         stored = msgspec.json.encode(redacted(env)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
@@ -118,7 +118,7 @@ class Admission:
             problem, path = located(str(error), "$.payload")
             raise PayloadRefused(problem, f"the handler of {job_type} defines its payload", path=path) from None
 
-    def admit_all(self, specs: list[JobSpec]) -> list[Admitted]:
+    def admit_all(self, specs: list[JobSpec]) -> list[AdmittedJob]:
         admitted = []
         for number, spec in enumerate(specs):
             try:

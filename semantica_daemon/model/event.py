@@ -24,7 +24,7 @@ UNRESPONSIVE = "job.unresponsive"
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
 
 
-class Recorded(Struct, frozen=True, gc=False):
+class StoredEvent(Struct, frozen=True, gc=False):
     """An event with what filters and the log need beside it."""
 
     event: Event
@@ -42,7 +42,7 @@ class Filter(Struct, frozen=True):
     event_types: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
 
-    def wants(self, recorded: Recorded) -> bool:
+    def wants(self, recorded: StoredEvent) -> bool:
         event = recorded.event
         return (
             (self.job_id is None or event.job_id == self.job_id)

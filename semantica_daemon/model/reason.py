@@ -20,7 +20,7 @@ class UnderWay(Struct, frozen=True):
     started_at: int
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class JobSituation(Struct, frozen=True, kw_only=True):
     """A job with the state of its queue, its lane and its schedule."""
 
     job_id: str
@@ -55,7 +55,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     recent_run_ms: int | None = None
 
 
-class Seen(Struct, frozen=True):
+class MachineStatus(Struct, frozen=True):
     """What the machine reports, as far as the job needs it: the answer, and its source's own words."""
 
     idle: bool | None = None
@@ -66,7 +66,7 @@ class Seen(Struct, frozen=True):
     power_detail: str = ""
 
 
-def explain(job: Standing, seen: Seen, now: int, clock: Callable[[int], str]) -> Explanation:
+def explain(job: JobSituation, seen: MachineStatus, now: int, clock: Callable[[int], str]) -> Explanation:
     """`clock` renders an instant in the zone of the reader."""
     reasons = [rendered(reason, now, clock) for reason in _reasons(job, seen, now)]
     summary = "; ".join(reason.message for reason in reasons)
@@ -80,7 +80,7 @@ def rendered(reason: Reason, now: int, clock: Callable[[int], str]) -> Reason:
     return replace(reason, message=prose.reason(asdict(reason), now, clock))
 
 
-def _reasons(job: Standing, seen: Seen, now: int) -> list[Reason]:
+def _reasons(job: JobSituation, seen: MachineStatus, now: int) -> list[Reason]:
     if job.state == state.SCHEDULED:
         return [*_time(job, now), *_events(job), *_machine(job, seen), *_turn(job)] or [Reason("time", at=now)]
     if job.state == state.QUEUED:
@@ -88,7 +88,7 @@ def _reasons(job: Standing, seen: Seen, now: int) -> list[Reason]:
     return [_running(job) if job.state == state.RUNNING else _ended(job)]
 
 
-def _time(job: Standing, now: int) -> list[Reason]:
+def _time(job: JobSituation, now: int) -> list[Reason]:
     at = job.scheduled_at
     if at is None or at <= now:
         return []
@@ -99,7 +99,7 @@ def _time(job: Standing, now: int) -> list[Reason]:
     return [Reason("time", at=at)]
 
 
-def _events(job: Standing) -> list[Reason]:
+def _events(job: JobSituation) -> list[Reason]:
     reasons = []
     if job.wait_for_event is not None and job.event_met_at is None:
         reasons.append(Reason("event", key=job.wait_for_event))
@@ -109,7 +109,7 @@ def _events(job: Standing) -> list[Reason]:
     return reasons
 
 
-def _machine(job: Standing, seen: Seen) -> list[Reason]:
+def _machine(job: JobSituation, seen: MachineStatus) -> list[Reason]:
     reasons = []
     if job.wait_for_idle and not seen.idle:
         known, detail = seen.idle is not None, seen.idle_detail or None
@@ -119,21 +119,21 @@ def _machine(job: Standing, seen: Seen) -> list[Reason]:
     return reasons
 
 
-def _turn(job: Standing) -> list[Reason]:
+def _turn(job: JobSituation) -> list[Reason]:
     return [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
 
 
-def _paused(job: Standing) -> list[Reason]:
+def _paused(job: JobSituation) -> list[Reason]:
     if not job.paused:
         return []
     return [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)]
 
 
-def _lane(job: Standing) -> list[Reason]:
+def _lane(job: JobSituation) -> list[Reason]:
     return [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
 
 
-def _ahead(job: Standing) -> list[Reason]:
+def _ahead(job: JobSituation) -> list[Reason]:
     reasons = [Reason("ahead", ahead=job.ahead, queue=job.queue)] if job.ahead else []
     of_queue = sum(run.queue == job.queue for run in job.running)
     if of_queue >= job.slots:
@@ -145,7 +145,7 @@ def _ahead(job: Standing) -> list[Reason]:
     return reasons
 
 
-def _running(job: Standing) -> Reason:
+def _running(job: JobSituation) -> Reason:
     return Reason(
         "running" if job.cancel_requested_at is None else "stopping",
         started_at=job.started_at,
@@ -156,7 +156,7 @@ def _running(job: Standing) -> Reason:
     )
 
 
-def _ended(job: Standing) -> Reason:
+def _ended(job: JobSituation) -> Reason:
     at = job.finished_at
     if job.state == state.DONE:
         return Reason("done", at=at, started_at=job.started_at)
@@ -169,7 +169,7 @@ def _ended(job: Standing) -> Reason:
     return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
 
 
-def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int | None:
+def _estimate(job: JobSituation, seen: MachineStatus, reasons: list[Reason], now: int) -> int | None:
     """The start of the job by the recent run times of its queue; None when it cannot be estimated."""
     if job.state == state.SCHEDULED:
         return _when_due(seen, reasons, now)
@@ -183,7 +183,7 @@ def _estimate(job: Standing, seen: Seen, reasons: list[Reason], now: int) -> int
     return None if None in starts else max(start for start in starts if start is not None)
 
 
-def _turn_of(job: Standing, running: list[UnderWay], slots: int, begins: int) -> int | None:
+def _turn_of(job: JobSituation, running: list[UnderWay], slots: int, begins: int) -> int | None:
     """When one of `slots` becomes free for the job, after the runs of all jobs ahead of it."""
     ahead, took = job.ahead or 0, job.recent_run_ms
     if slots <= 0:
@@ -195,13 +195,13 @@ def _turn_of(job: Standing, running: list[UnderWay], slots: int, begins: int) ->
     return free[ahead % slots] + took * (ahead // slots)
 
 
-def _end_of(job: Standing, job_id: str, now: int) -> int | None:
+def _end_of(job: JobSituation, job_id: str, now: int) -> int | None:
     if job.recent_run_ms is None:
         return None
     return max(now, *(run.started_at + job.recent_run_ms for run in job.running if run.job_id == job_id))
 
 
-def _when_due(seen: Seen, reasons: list[Reason], now: int) -> int | None:
+def _when_due(seen: MachineStatus, reasons: list[Reason], now: int) -> int | None:
     at = now
     for reason in reasons:
         if reason.kind in ("time", "retry", "debounce") and reason.at is not None:

@@ -12,7 +12,7 @@ JITTER = 0.1
 MOST_CLAIMS = 3
 
 
-class Standing(Struct, frozen=True):
+class RunSituation(Struct, frozen=True):
     """What the decision needs to know of the job, as its run ends."""
 
     attempts: int
@@ -42,7 +42,7 @@ class Verdict(Struct, frozen=True):
         return self.run_status == "INTERRUPTED"
 
 
-def backoff_ms(standing: Standing, noise: float) -> int:
+def backoff_ms(standing: RunSituation, noise: float) -> int:
     """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""
     if standing.backoff_base_ms == 0:
         return 0
@@ -66,7 +66,7 @@ def without_retry(stop_state: str | None, outcome: Outcome) -> Verdict | None:
     return SUCCEEDED if outcome.error is None else None
 
 
-def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
+def decide(standing: RunSituation, outcome: Outcome, noise: float) -> Verdict:
     """The one rule for the end of a run: an attempt, a shutdown and a recovery all go by it."""
     verdict = without_retry(standing.stop_state, outcome)
     if verdict is not None or outcome.error is None:
@@ -82,7 +82,7 @@ def decide(standing: Standing, outcome: Outcome, noise: float) -> Verdict:
     return Verdict(state.SCHEDULED, "FAILED", backoff_ms(standing, noise))
 
 
-def _is_put_back(standing: Standing, outcome: Outcome) -> bool:
+def _is_put_back(standing: RunSituation, outcome: Outcome) -> bool:
     """A claim that could not be started is claimed again, three times in all."""
     if outcome.failed_claim:
         return standing.claim_attempts + 1 < MOST_CLAIMS

@@ -59,14 +59,14 @@ class Connection(Session, Receiver):
         self._requests.close()
         self.close_when_done()
 
-    def gone(self) -> None:
+    def on_client_gone(self) -> None:
         self._calls.cancel_all()
         self._subscriptions.end_all()
 
-    def lost(self) -> None:
+    def on_closed(self) -> None:
         self._open.discard(self)
         self._requests.close()
-        self.gone()
+        self.on_client_gone()
 
     def _commands_have_room(self) -> None:
         self._waits_for_commands = False

@@ -37,7 +37,7 @@ class Server:
         no later daemon can read: it stops."""
         if (path := self._lock.lost()) is not None:
             raise HomeLost(f"{path} was removed or replaced while the daemon was running")
-        if self._listener is not None and not self._file.is_ours:
+        if self._listener is not None and not self._file.is_unchanged:
             log.warning("socket_was_removed", path=str(self._file.path))
             await self._listen_again(self._listener)
         self._connections.close_gone()

@@ -15,7 +15,7 @@ class SocketFile:
         self._inode: tuple[int, int] | None = None
 
     @property
-    def is_ours(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Nobody has removed or replaced the file since it was bound."""
         return _inode(self.path) == self._inode
 
@@ -26,7 +26,7 @@ class SocketFile:
         return bound
 
     def remove(self) -> None:
-        if self.is_ours:
+        if self.is_unchanged:
             with suppress(FileNotFoundError):
                 self.path.unlink()
 

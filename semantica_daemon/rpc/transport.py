@@ -37,10 +37,10 @@ class Receiver(Protocol):
     def input_ended(self) -> None:
         """The client has half-closed; answers still reach it."""
 
-    def gone(self) -> None:
+    def on_client_gone(self) -> None:
         """The client reads no answers any more."""
 
-    def lost(self) -> None:
+    def on_closed(self) -> None:
         """The connection is closed."""
 
 
@@ -103,7 +103,7 @@ class Transport(asyncio.BufferedProtocol):
         if self.closing or self._transport is None or not (self._eof or self._paused):
             return
         if peer.is_gone(self._descriptor):
-            self._receiver.gone()
+            self._receiver.on_client_gone()
             if self._eof:
                 self._transport.abort()
 
@@ -127,7 +127,7 @@ class Transport(asyncio.BufferedProtocol):
         self._writable.set()
         if self._half_frame is not None:
             self._half_frame.cancel()
-        self._receiver.lost()
+        self._receiver.on_closed()
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from semantica_daemon import failpoints
 from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
 from semantica_daemon.model.admission import Admission
-from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
@@ -53,11 +53,11 @@ class Command(Struct, frozen=True, gc=False):
     durable: bool = False
 
 
-class Committed(Struct, frozen=True):
+class CommitResult(Struct, frozen=True):
     """What a batch has led to, known only once it is committed. A result may be the exception of its command."""
 
     results: list[Any]
-    events: list[Recorded]
+    events: list[StoredEvent]
     stops: list[StopRun]
     due: int | None
     claims: list[Claim]
@@ -103,7 +103,9 @@ class Database:
     def sequence(self) -> int:
         return self._sequence
 
-    def transact(self, commands: list[Command], now: int, claim: ClaimStep | None, patient: bool = True) -> Committed:
+    def transact(
+        self, commands: list[Command], now: int, claim: ClaimStep | None, patient: bool = True
+    ) -> CommitResult:
         """All commands in one transaction, then the claim, then one commit. A command that is refused before it has
         written anything is answered alone; one that fails later raises FailedAfterWrite, and nothing holds.
         `patient`: may wait a moment for another process."""
@@ -135,7 +137,7 @@ class Database:
             raise
         self._sequence += len(events)
         self._position = tx.position
-        return Committed(results, events, tx.stops, tx.due, claims, sync, tx.secrets)
+        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets)
 
     def checkpoint(self) -> None:
         """As far as readers allow; the next write then begins the log anew, and it stays small."""
@@ -181,7 +183,7 @@ class Database:
                 raise FailedAfterWrite(error) from error
             return error
 
-    def _flush(self, tx: Tx) -> list[Recorded]:
+    def _flush(self, tx: Tx) -> list[StoredEvent]:
         """An event that cannot be stored is some command's fault; which one shows when each runs alone."""
         try:
             return tx.flush()

@@ -17,7 +17,7 @@ def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> No
     tx.moved(job.queue, job.state, to)
     if job.lane is not None:
         tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
-        gates.leave_room(tx, job)
+        gates.release_room(tx, job)
     if job.unmet:
         gates.close(tx, job)
     if job.schedule_id is not None:

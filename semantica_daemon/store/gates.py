@@ -115,7 +115,7 @@ def _open(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int |
 # Room gates
 
 
-def room_taken(tx: Tx, job: ChangedJob) -> str | None:
+def blocking_room(tx: Tx, job: ChangedJob) -> str | None:
     """The room that a job about to become QUEUED has to wait for."""
     if job.lane is None:
         return None
@@ -123,7 +123,7 @@ def room_taken(tx: Tx, job: ChangedJob) -> str | None:
     return job.lane if taken else None
 
 
-def leave_room(tx: Tx, job: ChangedJob) -> None:
+def release_room(tx: Tx, job: ChangedJob) -> None:
     """The job, as it was, has had the room of its lane; the next one that is blocked there may be claimed."""
     if job.lane is None or job.state == state.SCHEDULED or job.blocked_by is not None:
         return

@@ -33,10 +33,10 @@ NEEDS = "SELECT\n  " + ",\n  ".join(
 
 
 async def needs(db: Connection) -> Needs:
-    return of(next(iter(await db.execute_fetchall(NEEDS))))
+    return from_row(next(iter(await db.execute_fetchall(NEEDS))))
 
 
-def of(row: Any) -> Needs:
+def from_row(row: Any) -> Needs:
     """A row of NEEDS: what is queued or may have to be stopped is looked after at once."""
     due, queued = row[:3], row[3:6]
     idle = [due[0], due[2], *_at_once(queued[0], queued[2], row[6])]

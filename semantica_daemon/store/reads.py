@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from aiosqlite import Connection
 
 from semantica_daemon.errors import InvalidParams, RunNotFound
-from semantica_daemon.model.event import Filter, Recorded
+from semantica_daemon.model.event import Filter, StoredEvent
 from semantica_daemon.model.state import STATES
 from semantica_daemon.store import find, rows
 from semantica_daemon.wire.admin import QueueStats
@@ -203,7 +203,7 @@ async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | N
     return [rows.listed(row[:-1]) for row in page], page[-1][-1] if more else None
 
 
-async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[Recorded]:
+async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[StoredEvent]:
     values = {"since": since, "limit": limit, "job_id": wanted.job_id}
     found = await db.execute_fetchall(EVENTS_OF_JOB if wanted.job_id else EVENTS, values)
     return [rows.recorded(row) for row in found]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.event import Event
@@ -41,10 +41,10 @@ def raw(text: str | None) -> Raw:
     return NULL if text is None else Raw(text)
 
 
-def recorded(row: Any) -> Recorded:
+def recorded(row: Any) -> StoredEvent:
     sequence, job_sequence, job_id, at, event_type, level, message, payload, queue, user_tag = row
     event = Event(sequence, job_sequence, job_id, at, event_type, level, message, raw(payload))
-    return Recorded(event, queue, user_tag, len(message) + len(payload))
+    return StoredEvent(event, queue, user_tag, len(message) + len(payload))
 
 
 def queue_stats(row: Any) -> QueueStats:

@@ -5,7 +5,7 @@ from typing import Any
 from aiosqlite import Connection
 
 from semantica_daemon.model.queue import Limits, QueueRules
-from semantica_daemon.model.reason import Standing, UnderWay
+from semantica_daemon.model.reason import JobSituation, UnderWay
 from semantica_daemon.store import find
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.reads import QUEUES
@@ -67,7 +67,7 @@ LIMIT 1
 RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_runs > 0"
 
 
-async def standing(db: Connection, prefix: str, limits: Limits) -> Standing:
+async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
     await db.execute("BEGIN")
     try:
         sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
@@ -77,7 +77,7 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> Standing:
         around = {name: job.pop(name) for name in AROUND}
         job |= await _surroundings(db, job_id, {**job, **around})
         job |= await _queue(db, job["queue"], limits)
-        return Standing(job_id=job_id, **job)
+        return JobSituation(job_id=job_id, **job)
     finally:
         await db.execute("ROLLBACK")
 

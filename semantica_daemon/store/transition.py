@@ -212,7 +212,7 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     stored = encode(error).decode() if error else None
     tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
     tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
-    gates.leave_room(tx, job)
+    gates.release_room(tx, job)
     tx.wake_at(at)
     tx.wake_at(job.deadline)
 
@@ -222,7 +222,7 @@ def _wait_again(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None
     last = tx.emit(job, event.SCHEDULED, message, {"run_id": run.run_id, "given_back": True}, "warn")
     tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts - 1, job.number))
     tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
-    gates.leave_room(tx, job)
+    gates.release_room(tx, job)
     tx.wake_at(tx.now)
     tx.wake_at(job.deadline)
 
@@ -258,7 +258,7 @@ def withdraw(tx: Tx, job: ChangedJob) -> bool:
     last = tx.emit(job, event.SCHEDULED, "the machine is no longer as it needs it")
     tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts, job.number))
     tx.moved(job.queue, state.QUEUED, state.SCHEDULED)
-    gates.leave_room(tx, job)
+    gates.release_room(tx, job)
     tx.wake_at(tx.now)
     return True
 
@@ -269,7 +269,7 @@ def promote(tx: Tx, job: ChangedJob) -> bool:
         return False
     last = tx.emit(job, event.QUEUED)
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    blocked_by = gates.room_taken(tx, job)
+    blocked_by = gates.blocking_room(tx, job)
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging)
     values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, claims, blocked_by, job.number)
     tx.execute(PROMOTE, values)

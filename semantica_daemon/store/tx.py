@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from semantica_daemon.model.admission import Admission
-from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.model.state import RUNNING
@@ -126,7 +126,7 @@ class Tx:
         self.due: int | None = None
         self._first_sequence = sequence + 1
         self._deferred: dict[str, list[tuple[Any, ...]]] = {}
-        self._recorded: list[Recorded] = []
+        self._recorded: list[StoredEvent] = []
 
     def read(self, number: int) -> ChangedJob:
         return ChangedJob(*self.execute(READ_JOB, (number,)).fetchone())
@@ -182,10 +182,10 @@ class Tx:
         else:
             self.defer(INSERT_NEXT_EVENT, (*values, number, job_sequence, previous))
         event = Event(sequence, job_sequence, job_id, self.now, event_type, level, message, Raw(body))
-        self._recorded.append(Recorded(event, queue, user_tag, len(message) + len(body)))
+        self._recorded.append(StoredEvent(event, queue, user_tag, len(message) + len(body)))
         return sequence
 
-    def flush(self) -> list[Recorded]:
+    def flush(self) -> list[StoredEvent]:
         """Stores what was deferred, events among it, and the totals; called once, last."""
         for sql, values in self._deferred.items():
             self.connection.executemany(sql, values)

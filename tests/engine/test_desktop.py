@@ -13,7 +13,7 @@ from dbus_fast import ErrorType, Message, Variant
 from dbus_fast.aio import MessageBus
 
 from semantica_daemon.engine.desktop import session_address
-from semantica_daemon.engine.probes import Answer, CannotTell, Places, Sources
+from semantica_daemon.engine.probes import Answer, Places, Sources, SourceUnavailable
 from tests.descriptors import own_descriptors
 from tests.engine.fake_desktop import CORE, KDE, LOGIND, MUTTER, SAVER, SAVER_AT, Fake, PrivateBus, private_bus
 from tests.harness import START, ManualClock
@@ -377,7 +377,7 @@ async def test_what_is_no_bus_is_told(clock: ManualClock, home: Path, line: byte
 
 
 def test_the_session_bus_is_looked_for_where_systemd_puts_it(home: Path) -> None:
-    with pytest.raises(CannotTell, match="DBUS_SESSION_BUS_ADDRESS is not set"):
+    with pytest.raises(SourceUnavailable, match="DBUS_SESSION_BUS_ADDRESS is not set"):
         session_address({"XDG_RUNTIME_DIR": str(home)})
     folder = home / "with, comma"
     folder.mkdir()

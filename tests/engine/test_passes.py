@@ -59,7 +59,7 @@ async def test_something_due_that_is_committed_during_a_step_is_not_forgotten() 
         part.gate.clear()
         one.wake.set()
         await rest()
-        one.wake.by(START + 1_000_000)
+        one.wake.wake_by(START + 1_000_000)
         part.gate.set()
         await rest()
         assert part.steps == 3
@@ -73,7 +73,7 @@ async def test_it_is_not_forgotten_either_when_the_part_had_been_waiting_for_som
         part.gate.clear()
         one.wake.set()
         await rest()
-        one.wake.by(START + 1_000_000)
+        one.wake.wake_by(START + 1_000_000)
         part.due = None
         part.gate.set()
         await rest()
@@ -93,10 +93,10 @@ async def test_only_what_is_sooner_wakes_a_part_that_waits() -> None:
     part, clock = Part(), ManualClock()
     part.due = START + 5000
     async with started(part, clock) as one:
-        one.wake.by(START + 5000)
+        one.wake.wake_by(START + 5000)
         await rest()
         assert part.steps == 1
-        one.wake.by(START + 4999)
+        one.wake.wake_by(START + 4999)
         await rest()
         assert part.steps == 2
 

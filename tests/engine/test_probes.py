@@ -17,15 +17,15 @@ from semantica_daemon.engine.power import Power, read_power
 from semantica_daemon.engine.probes import (
     NOT_INSTALLED,
     Answer,
-    CannotTell,
     LowLoad,
     Places,
     Sources,
+    SourceUnavailable,
     display,
     hid_idle,
     last_input,
+    local_sessions,
     low_load,
-    seated,
 )
 from tests.cases import each_case
 from tests.harness import START, ManualClock
@@ -193,14 +193,14 @@ async def test_what_is_typed_at_a_real_terminal_is_seen(home: Path) -> None:
 )
 def test_who_sits_here_is_known_by_logind_s_files(home: Path, fields: dict[str, str], found: dict[str, str]) -> None:
     session(home, "3", **fields)
-    assert seated(home / "seats") == found
+    assert local_sessions(home / "seats") == found
 
 
 def test_a_seat_that_nobody_sits_at_and_a_machine_without_seats_are_the_same(home: Path) -> None:
-    assert seated(home / "seats") == {}
+    assert local_sessions(home / "seats") == {}
     (home / "seats").mkdir()
     (home / "seats" / "seat0").write_text("IS_SEAT0=1\nCAN_GRAPHICAL=1\n")
-    assert seated(home / "seats") == {}
+    assert local_sessions(home / "seats") == {}
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ IOREG = """+-o Root  <class IORegistryEntry, id 0x100000100, retain 31>
 
 def test_a_mac_tells_by_ioreg() -> None:
     assert hid_idle(IOREG) == (83_495, "no input for 83 s")
-    with pytest.raises(CannotTell, match="no HIDIdleTime"):
+    with pytest.raises(SourceUnavailable, match="no HIDIdleTime"):
         hid_idle("+-o Root")
 
 

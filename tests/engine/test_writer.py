@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.engine.commands import MAX_WAITING
-from semantica_daemon.store.database import Command, Committed
+from semantica_daemon.store.database import Command, CommitResult
 from semantica_daemon.store.tx import Tx
 from tests.engine.manual_time import fire_only, rest
 from tests.engine.sample_handlers import Door
@@ -171,8 +171,8 @@ async def test_one_too_large_for_the_disk_fails_and_a_small_one_after_it_is_take
     await client.close()
 
 
-def recorded(harness: Harness) -> list[Committed]:
-    commits: list[Committed] = []
+def recorded(harness: Harness) -> list[CommitResult]:
+    commits: list[CommitResult] = []
     harness.daemon.writer._listeners.append(commits.append)
     return commits
 

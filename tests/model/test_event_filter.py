@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from semantica_daemon.model.event import ENDS, Filter, Recorded
+from semantica_daemon.model.event import ENDS, Filter, StoredEvent
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.wire.event import Event
 from tests.cases import each_case
@@ -18,8 +18,8 @@ def recorded(
     user_tag: str | None = "t",
     kind: str = "job.done",
     level: str = "info",
-) -> Recorded:
-    return Recorded(Event(1, 1, job_id, 5, kind, level, "", Raw(b"{}")), queue, user_tag)
+) -> StoredEvent:
+    return StoredEvent(Event(1, 1, job_id, 5, kind, level, "", Raw(b"{}")), queue, user_tag)
 
 
 @each_case(
@@ -63,7 +63,7 @@ def test_all_filters_hold_together(
     tag: str | None,
     kinds: frozenset[str],
     levels: frozenset[str],
-    found: Recorded,
+    found: StoredEvent,
 ) -> None:
     parts = [
         Filter(job_id=job_id), Filter(queue=queue), Filter(user_tag=tag),

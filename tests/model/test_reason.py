@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.reason import Seen, Standing, UnderWay, explain
+from semantica_daemon.model.reason import JobSituation, MachineStatus, UnderWay, explain
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 from tests.cases import each_case
@@ -14,11 +14,11 @@ from tests.cases import each_case
 NOW = 1_000_000
 JOB = "11111111-0000-4000-8000-000000000000"
 OTHER = "22222222-0000-4000-8000-000000000000"
-BUSY = Seen(idle=False, idle_ms=120_000, idle_detail="somebody types")
+BUSY = MachineStatus(idle=False, idle_ms=120_000, idle_detail="somebody types")
 
 
-def standing(state: str, **changed: Any) -> Standing:
-    nothing = dict.fromkeys(field for field in Standing.__struct_fields__[: -len(Standing.__struct_defaults__)])
+def standing(state: str, **changed: Any) -> JobSituation:
+    nothing = dict.fromkeys(field for field in JobSituation.__struct_fields__[: -len(JobSituation.__struct_defaults__)])
     given: dict[str, Any] = {
         "job_id": JOB,
         "state": state,
@@ -30,10 +30,10 @@ def standing(state: str, **changed: Any) -> Standing:
         "require_charging": 0,
         "stale": 0,
     }
-    return Standing(**{**nothing, **given, **changed})
+    return JobSituation(**{**nothing, **given, **changed})
 
 
-def told(state: str, seen: Seen = BUSY, **changed: Any) -> Explanation:
+def told(state: str, seen: MachineStatus = BUSY, **changed: Any) -> Explanation:
     return explain(standing(state, **changed), seen, NOW, lambda at: f"[{at - NOW}]")
 
 
@@ -41,13 +41,13 @@ def run(started_at: int, job_id: str = OTHER, queue: str = "build") -> UnderWay:
     return UnderWay(job_id, queue, started_at)
 
 
-UNKNOWN = Seen(idle_detail="nobody can tell")
-ON_BATTERY = Seen(charging=False, power_detail="on battery (80 %)")
-FORTY = Seen(idle=False, idle_for_ms=40_000, idle_ms=120_000)
+UNKNOWN = MachineStatus(idle_detail="nobody can tell")
+ON_BATTERY = MachineStatus(charging=False, power_detail="on battery (80 %)")
+FORTY = MachineStatus(idle=False, idle_for_ms=40_000, idle_ms=120_000)
 MET = (Condition("a", "1", 5), Condition("b", "2", None))
 
 # SCHEDULED: what it waits for, what the machine says, the reason
-WAITING: list[tuple[dict[str, Any], Seen, Reason]] = [
+WAITING: list[tuple[dict[str, Any], MachineStatus, Reason]] = [
     ({"scheduled_at": NOW + 90_000}, BUSY, Reason("time", "scheduled for [90000], in 1m30s", at=NOW + 90_000)),
     ({}, BUSY, Reason("time", "due now: it joins its queue", at=NOW)),
     ({"scheduled_at": NOW}, BUSY, Reason("time", "due now: it joins its queue", at=NOW)),
@@ -89,7 +89,7 @@ WAITING: list[tuple[dict[str, Any], Seen, Reason]] = [
 
 
 @each_case(("changed", "seen", "reason"), WAITING)
-def test_a_scheduled_job_waits(changed: dict[str, Any], seen: Seen, reason: Reason) -> None:
+def test_a_scheduled_job_waits(changed: dict[str, Any], seen: MachineStatus, reason: Reason) -> None:
     found = told("SCHEDULED", seen, **changed)
     assert found.reasons == [reason]
     assert (found.summary, found.queue_position, found.state) == (reason.message, None, "SCHEDULED")
@@ -227,7 +227,7 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
 def test_what_has_come_or_is_so_is_no_reason() -> None:
     found = told(
         "SCHEDULED",
-        Seen(idle=True, charging=True),
+        MachineStatus(idle=True, charging=True),
         wait_for_idle=1,
         require_charging=1,
         wait_for_event="e",
@@ -254,12 +254,12 @@ def test_what_has_come_or_is_so_is_no_reason() -> None:
     ],
 )
 def test_a_scheduled_job_starts_when_the_last_of_it_holds_if_anybody_can_know(
-    changed: dict[str, Any], seen: Seen, expected: int | None
+    changed: dict[str, Any], seen: MachineStatus, expected: int | None
 ) -> None:
     assert told("SCHEDULED", seen, **changed).estimated_start_at == expected
 
 
-def simulated(job: Standing, running: list[UnderWay], slots: int, begins: int, took: int) -> int:
+def simulated(job: JobSituation, running: list[UnderWay], slots: int, begins: int, took: int) -> int:
     """Every run takes as long as the last ones took; who is first in line takes the first slot that is free."""
     ends = [max(NOW, one.started_at + took) for one in running]
     heapq.heapify(ends)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semantica_daemon.model import state
 from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
-from semantica_daemon.model.retry import MAX_BACKOFF_MS, Standing, Verdict, backoff_ms, decide
+from semantica_daemon.model.retry import MAX_BACKOFF_MS, RunSituation, Verdict, backoff_ms, decide
 from semantica_daemon.wire.run import Error
 from tests.cases import each_case
 
@@ -21,10 +21,10 @@ UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had"), uns
 INFRA = Outcome(error=Error("E_HANDLER", "infra", "the disk"))
 
 
-def standing(**changed: Any) -> Standing:
+def standing(**changed: Any) -> RunSituation:
     given = {"attempts": 1, "max_attempts": 3, "backoff_base_ms": 1000, "backoff_factor": 2.0}
     rest = {"on_interrupt": "fail", "stop_state": None, "stale": False}
-    return msgspec.convert({**given, **rest, **changed}, Standing)
+    return msgspec.convert({**given, **rest, **changed}, RunSituation)
 
 
 LAST = standing(attempts=3)
@@ -32,7 +32,7 @@ ONCE = standing(max_attempts=0)
 AGAIN = Verdict(state.SCHEDULED, "FAILED", 1000)
 OVER = Verdict(state.FAILED, "FAILED")
 
-TABLE: dict[str, tuple[Standing, Outcome, Verdict]] = {
+TABLE: dict[str, tuple[RunSituation, Outcome, Verdict]] = {
     "success": (standing(), GOOD, Verdict(state.DONE, "DONE")),
     "success of a stale job": (standing(stale=True), GOOD, Verdict(state.DONE, "DONE")),
     "transient with an attempt left": (standing(), TRANSIENT, AGAIN),
@@ -88,7 +88,7 @@ def test_an_accepted_stop_wins_over_whatever_the_run_says(outcome: Outcome, stop
     assert decide(given, outcome, 0) == msgspec.convert({"state": stop, "run_status": stop}, Verdict)
 
 
-def exact(given: Standing) -> Fraction:
+def exact(given: RunSituation) -> Fraction:
     return given.backoff_base_ms * Fraction(given.backoff_factor) ** (given.attempts - 1)
 
 
@@ -103,7 +103,7 @@ standings = st.builds(
 @given(standings, st.floats(-1, 1))
 @example(standing(attempts=2000, backoff_base_ms=0, backoff_factor=100.0), 1.0)
 @example(standing(attempts=2000, backoff_base_ms=1, backoff_factor=100.0), -1.0)
-def test_the_backoff_is_within_a_tenth_and_at_most_an_hour(given: Standing, noise: float) -> None:
+def test_the_backoff_is_within_a_tenth_and_at_most_an_hour(given: RunSituation, noise: float) -> None:
     """One ms and one part in a million for what floats and whole milliseconds round."""
     wait = backoff_ms(given, noise)
     cap = Fraction(MAX_BACKOFF_MS)
@@ -121,7 +121,7 @@ def test_the_backoff_doubles_up_to_an_hour(attempts: int, expected: int) -> None
 
 @given(standings, st.sampled_from([GOOD, TRANSIENT, PERMANENT, INFRA, CRASHED]), st.booleans(), st.booleans())
 def test_a_job_is_tried_again_only_while_attempts_are_left(
-    given: Standing, outcome: Outcome, stale: bool, requeue: bool
+    given: RunSituation, outcome: Outcome, stale: bool, requeue: bool
 ) -> None:
     on_interrupt = "requeue" if requeue else "fail"
     found = decide(msgspec.structs.replace(given, stale=stale, on_interrupt=on_interrupt), outcome, 0)

@@ -26,9 +26,9 @@ def test_a_bound_file_is_private_and_recognised_until_it_is_replaced(home: Path)
     file = SocketFile(home / "a.sock")
     bound = file.bind()
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    assert file.is_ours
+    assert file.is_unchanged
     other = SocketFile(file.path).bind()
-    assert not file.is_ours
+    assert not file.is_unchanged
     file.remove()
     assert file.path.exists(), "the other one's file stays"
     bound.close()

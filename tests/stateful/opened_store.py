@@ -11,9 +11,9 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-from semantica_daemon.model.event import Recorded
+from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.queue import QueueRules
-from semantica_daemon.store.database import Command, Committed, FailedAfterWrite
+from semantica_daemon.store.database import Command, CommitResult, FailedAfterWrite
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.claim import claim
@@ -40,7 +40,7 @@ class OpenedStore(RuleBasedStateMachine):
         self.model = Reference(SLOTS, {"one": 1}, {"small": 3}, self.time)
         self.timetable = Timetable(self.model)
         self.starts, self.was_set_back = 0, False
-        self.live: list[Recorded] = []
+        self.live: list[StoredEvent] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.queued: list[str] = []
         self.stops: list[StopRun] = []
@@ -61,7 +61,7 @@ class OpenedStore(RuleBasedStateMachine):
         self.time.passes(ms)
         self.uptime += ms
 
-    def transact(self, commands: list[Command], claiming: bool) -> Committed:
+    def transact(self, commands: list[Command], claiming: bool) -> CommitResult:
         """As the writer does it: the commands, then the claim, in one commit; or each command alone when one of them
         fails after it has written."""
         try:
@@ -75,9 +75,9 @@ class OpenedStore(RuleBasedStateMachine):
         self.queued = [str(one.event.job_id) for one in committed.events if one.event.event_type == "job.queued"]
         return committed
 
-    def _each_alone(self, commands: list[Command], claiming: bool) -> Committed:
+    def _each_alone(self, commands: list[Command], claiming: bool) -> CommitResult:
         results: list[Any] = []
-        events: list[Recorded] = []
+        events: list[StoredEvent] = []
         for command in commands:
             try:
                 committed = self.store.database.transact([command], self.time.now, None)

@@ -7,7 +7,7 @@ from semantica_daemon.model.machine import Needs
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.transition import Claim, Running
 from semantica_daemon.store.writes.cancel import cancel
-from semantica_daemon.store.writes.emit import Emit, Latched, emit
+from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.promote import Due, Promote, promote
@@ -78,7 +78,7 @@ def emitted(store: Store, key: str, value: str | None = None) -> list[str]:
     matched: list[str] = []
     said = Emit(key, value)
     while True:
-        latched: Latched = store.run(emit, said)
+        latched: EmitPart = store.run(emit, said)
         matched += latched.matched
         if not latched.more:
             return matched

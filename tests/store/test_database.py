@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, QueueFull, Refusal, StorageFull
-from semantica_daemon.store.database import Command, Committed, Database, FailedAfterWrite, connect
+from semantica_daemon.store.database import Command, CommitResult, Database, FailedAfterWrite, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes.claim import claim
@@ -29,7 +29,7 @@ def nothing(tx: Tx, request: object = None) -> None:
     """A verb that does nothing."""
 
 
-def batch(store: Store, *commands: Command, claiming: bool = False) -> Committed:
+def batch(store: Store, *commands: Command, claiming: bool = False) -> CommitResult:
     return store.database.transact(list(commands), store.now, claim if claiming else None)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from semantica_daemon.errors import InvalidParams
 from semantica_daemon.store.writes import emit as verb
-from semantica_daemon.store.writes.emit import Emit, Latched, emit
+from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from tests.builders import NOW, Store, admitted
 from tests.store import invariants
@@ -207,7 +207,7 @@ def test_a_crowd_is_matched_in_parts_and_nobody_twice(store: Store, monkeypatch:
 def test_the_oldest_are_matched_first(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "MOST", 2)
     jobs = [waits(store, "e") for _ in range(4)]
-    part: Latched = store.run(emit, Emit("e"))
+    part: EmitPart = store.run(emit, Emit("e"))
     assert (sorted(part.matched), part.more) == (sorted(jobs[:2]), True)
 
 
@@ -216,9 +216,9 @@ def test_a_part_that_goes_on_passes_over_what_came_after_the_event(
 ) -> None:
     monkeypatch.setattr(verb, "MOST", 2)
     before = [waits(store, "e"), waits(store, "e"), waits(store, e="1")]
-    part: Latched = store.run(emit, Emit("e", "1"))
+    part: EmitPart = store.run(emit, Emit("e", "1"))
     younger = [waits(store, "e"), waits(store, e="1")]
-    rest: Latched = store.run(emit, Emit("e", "1", part.newest))
+    rest: EmitPart = store.run(emit, Emit("e", "1", part.newest))
     assert sorted(part.matched + rest.matched) == sorted(before)
     assert states(store, *younger) == ["SCHEDULED", "SCHEDULED"]
     assert not rest.more
@@ -228,8 +228,8 @@ def test_as_many_as_one_commit_may_hold_are_one_part(tmp_path: Path) -> None:
     store = Store(tmp_path / "meta.db")
     specs = [admitted(schedule={"type": "CONDITION", "wait_for_event": "e"}) for _ in range(verb.MOST + 1)]
     store.run(enqueue_many, specs)
-    part: Latched = store.run(emit, Emit("e"))
+    part: EmitPart = store.run(emit, Emit("e"))
     assert (len(part.matched), part.more) == (verb.MOST, True)
-    rest: Latched = store.run(emit, Emit("e", newest=part.newest))
+    rest: EmitPart = store.run(emit, Emit("e", newest=part.newest))
     assert (len(rest.matched), rest.more) == (1, False)
     store.close()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from semantica_daemon.store.transition import Claim
-from semantica_daemon.store.writes.recover import Recovered, recover
+from semantica_daemon.store.writes.recover import RecoveryResult, recover
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store import invariants
@@ -22,7 +22,7 @@ def restart(store: Store) -> Store:
 
 
 def recovered(store: Store, escaped: frozenset[str] = frozenset()) -> dict[str, str]:
-    found: Recovered = store.run(recover, escaped)
+    found: RecoveryResult = store.run(recover, escaped)
     return found.jobs
 
 

@@ -10,8 +10,15 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.writes.lifecycle import started, stopping
-from semantica_daemon.store.writes.report import Line, Report, Result, keep_result, report, unresponsive
-from semantica_daemon.store.writes.report import told as tell
+from semantica_daemon.store.writes.report import (
+    Line,
+    Report,
+    RunResult,
+    keep_result,
+    report,
+    report_or_refuse,
+    unresponsive,
+)
 from semantica_daemon.wire.run import Progress
 from tests.builders import Store
 from tests.store.steps import BAD, begin, claims, end, tick, told
@@ -58,8 +65,8 @@ def test_a_run_that_does_not_stop_is_named_and_keeps_running(store: Store) -> No
 
 def test_a_result_is_kept_at_once_and_the_end_leaves_it_when_it_brings_none(store: Store) -> None:
     claimed = begin(store)
-    store.run(keep_result, Result(claimed.run, '{"n":1}'))
-    store.run(keep_result, Result(claimed.run, '{"n":2}'))
+    store.run(keep_result, RunResult(claimed.run, '{"n":1}'))
+    store.run(keep_result, RunResult(claimed.run, '{"n":2}'))
     assert store.job(claimed.run.job_id)["result_summary"] == '{"n":2}'
     end(store, claimed, Outcome())
     assert store.job(claimed.run.job_id)["result_summary"] == '{"n":2}'
@@ -67,7 +74,7 @@ def test_a_result_is_kept_at_once_and_the_end_leaves_it_when_it_brings_none(stor
 
 def test_the_result_of_a_run_is_not_the_next_one_s(store: Store) -> None:
     claimed = begin(store, max_attempts=2)
-    store.run(keep_result, Result(claimed.run, '{"n":1}'))
+    store.run(keep_result, RunResult(claimed.run, '{"n":1}'))
     end(store, claimed, BAD)
     tick(store, 2000)
     (again,) = claims(store)
@@ -77,16 +84,16 @@ def test_the_result_of_a_run_is_not_the_next_one_s(store: Store) -> None:
 
 def test_who_reports_by_a_token_is_told_that_its_run_is_over(store: Store) -> None:
     claimed = begin(store, max_attempts=2)
-    heard = store.run(tell, Report(claimed.run, (Line("one"),)))
+    heard = store.run(report_or_refuse, Report(claimed.run, (Line("one"),)))
     assert (heard.job_id, heard.attempt) == (claimed.run.job_id, 1)
     end(store, claimed, BAD)
     tick(store, 2000)
     claims(store)
     before = (store.job(claimed.run.job_id), store.events())
     late: list[tuple[Verb, Any]] = [
-        (tell, Report(claimed.run, (Line("late"),))),
-        (tell, Report(claimed.run, progress=Progress(percent=99))),
-        (keep_result, Result(claimed.run, "7")),
+        (report_or_refuse, Report(claimed.run, (Line("late"),))),
+        (report_or_refuse, Report(claimed.run, progress=Progress(percent=99))),
+        (keep_result, RunResult(claimed.run, "7")),
     ]
     for verb, request in late:
         with pytest.raises(RunOver):

@@ -7,7 +7,7 @@ import aiosqlite
 import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
-from semantica_daemon.model.reason import Seen, Standing, UnderWay, explain
+from semantica_daemon.model.reason import JobSituation, MachineStatus, UnderWay, explain
 from semantica_daemon.store.standing import standing
 from semantica_daemon.store.writes.queues import configure, pause
 from semantica_daemon.wire.job_view import Condition
@@ -24,14 +24,14 @@ async def db(forged: Store) -> AsyncIterator[aiosqlite.Connection]:
         yield connection
 
 
-async def stands(store: Store, db: aiosqlite.Connection, job_id: str) -> Standing:
+async def stands(store: Store, db: aiosqlite.Connection, job_id: str) -> JobSituation:
     found = await standing(db, job_id, store.limits)
     assert not db.in_transaction
     return found
 
 
 async def why(store: Store, db: aiosqlite.Connection, job_id: str) -> Explanation:
-    seen = Seen(idle_detail="somebody types", power_detail="on battery")
+    seen = MachineStatus(idle_detail="somebody types", power_detail="on battery")
     return explain(await stands(store, db, job_id), seen, store.now, lambda at: f"[{at - NOW}]")
 
 

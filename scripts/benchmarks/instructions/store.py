@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from semantica_daemon.model.admission import Admission, Admitted
+from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.queue import QueueRules, limits
@@ -59,10 +59,10 @@ class Store:
         return committed
 
 
-def _decoded(job: Admitted) -> Admitted:
+def _decoded(job: AdmittedJob) -> AdmittedJob:
     """As admission makes it of a spec from the wire: its defaults are shared objects, those of a pickled one copies."""
     spec = JobSpec(job_type=job.spec.job_type, queue=job.spec.queue)
-    return Admitted(spec, job.mode, job.payload, job.spec_hash)
+    return AdmittedJob(spec, job.mode, job.payload, job.spec_hash)
 
 
 def discard_wal(folder: Path) -> None:

@@ -20,7 +20,7 @@ from semantica_daemon.wire.admin import Health, ShutdownAck, ShutdownParams, Sta
 from semantica_daemon.wire.types import Params
 
 
-class Observed(NamedTuple):
+class HealthSources(NamedTuple):
     """The parts that health and statistics report."""
 
     wakes: Sequence[Wake]
@@ -36,7 +36,7 @@ class Observed(NamedTuple):
 class AdminMethods:
     def __init__(
         self,
-        parts: Observed,
+        parts: HealthSources,
         readers: Readers,
         database: Path,
         config: dict[str, Any],
@@ -87,7 +87,7 @@ class AdminMethods:
             "sequence": parts.feed.newest,
             "pid": os.getpid(),
         }
-        return Stats(await self._readers.ask(reads.stats), system)
+        return Stats(await self._readers.query(reads.stats), system)
 
     async def _get_config(self, _: Params) -> dict[str, Any]:
         return self._config

@@ -77,5 +77,5 @@ class EventMethods:
         """The id that a prefix stands for."""
         if prefix is None:
             return None
-        job_id, _ = await self._readers.ask(reads.state, prefix)
+        job_id, _ = await self._readers.query(reads.state, prefix)
         return job_id

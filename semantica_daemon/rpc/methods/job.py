@@ -4,7 +4,7 @@ from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
-from semantica_daemon.model.admission import Admission, Admitted
+from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.rpc.binding import Binding, Call, SessionCall, Write
 from semantica_daemon.rpc.session import Session
@@ -49,20 +49,20 @@ class JobMethods:
             "job.logs": SessionCall(self._logs),
         }
 
-    def _admit_all(self, params: EnqueueManyParams) -> list[Admitted]:
+    def _admit_all(self, params: EnqueueManyParams) -> list[AdmittedJob]:
         return self._admission.admit_all(params.jobs)
 
     async def _get(self, params: JobParams) -> JobWithRuns:
-        return await self._readers.ask(reads.job, params.job_id)
+        return await self._readers.query(reads.job, params.job_id)
 
     async def _list(self, params: ListParams) -> JobPage:
-        items, cursor = await self._readers.ask(reads.jobs, reads.listing(params))
+        items, cursor = await self._readers.query(reads.jobs, reads.listing(params))
         return JobPage(items, None if cursor is None else str(cursor))
 
     async def _wait(self, session: Session, params: WaitParams) -> WaitResult:
         job_id, ended = await self._waiting.until_ended(params.job_id, params.timeout_ms)
         await session.turn()
-        job = await self._readers.ask(reads.job, job_id)
+        job = await self._readers.query(reads.job, job_id)
         return WaitResult(ended or job.state in TERMINAL, job)
 
     async def _cancel(self, params: CancelParams) -> CancelResult:

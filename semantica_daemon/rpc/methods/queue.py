@@ -30,8 +30,8 @@ class QueueMethods:
 
     async def _list(self, _: Params) -> QueueList:
         """Every queue that is configured, or has or had jobs."""
-        counts = {stats.queue: stats for stats in await self._readers.ask(reads.stats)}
-        rows = {row[0]: row for row in await self._readers.ask(reads.queue_rows)}
+        counts = {stats.queue: stats for stats in await self._readers.query(reads.stats)}
+        rows = {row[0]: row for row in await self._readers.query(reads.queue_rows)}
         everywhere = rows.pop(EVERY_QUEUE, NO_ROW)
         names = sorted({"default", *counts, *rows, *self._limits.named})
         return QueueList([self._view(name, counts.get(name), rows.get(name, NO_ROW), everywhere) for name in names])

@@ -10,7 +10,7 @@ from semantica_daemon.model.outcome import LARGEST_RESULT
 from semantica_daemon.rpc.binding import Binding, Write
 from semantica_daemon.store.transition import Running
 from semantica_daemon.store.writes import report
-from semantica_daemon.store.writes.report import Line, Report, Result
+from semantica_daemon.store.writes.report import Line, Report, RunResult
 from semantica_daemon.wire.run import LogLineParams, Progress, ProgressParams, ResultParams, RunParams
 
 LARGEST_PAYLOAD = 65_536
@@ -24,8 +24,8 @@ class RunMethods:
 
     def bindings(self) -> dict[str, Binding]:
         return {
-            "run.progress": Write(report.told, self._progress),
-            "run.log": Write(report.told, self._line),
+            "run.progress": Write(report.report_or_refuse, self._progress),
+            "run.log": Write(report.report_or_refuse, self._line),
             "run.result": Write(report.keep_result, self._result),
         }
 
@@ -39,9 +39,9 @@ class RunMethods:
             _checked(msgspec.json.encode(params.payload), LARGEST_PAYLOAD, "$.payload")
         return Report(run, (Line(params.message, params.level, params.payload),))
 
-    def _result(self, params: ResultParams) -> Result:
+    def _result(self, params: ResultParams) -> RunResult:
         run = self._run(params)
-        return Result(run, _checked(msgspec.json.encode(params.result), LARGEST_RESULT, "$.result"))
+        return RunResult(run, _checked(msgspec.json.encode(params.result), LARGEST_RESULT, "$.result"))
 
     def _run(self, params: RunParams) -> Running:
         run = self._tokens.get(params.run_token)

@@ -30,9 +30,9 @@ class ScheduleMethods:
 
     async def _get(self, params: GetScheduleParams) -> ScheduleView:
         """The next times of a rare schedule take a while to find, so a thread does."""
-        found = await self._readers.ask(catalogue.schedule, params.schedule_id)
+        found = await self._readers.query(catalogue.schedule, params.schedule_id)
         when = (found.cron_expression, found.timezone, found.next_trigger_at, params.upcoming)
         return msgspec.structs.replace(found, upcoming=await asyncio.to_thread(upcoming, *when))
 
     async def _list(self, _: Params) -> ScheduleList:
-        return ScheduleList(await self._readers.ask(catalogue.schedules))
+        return ScheduleList(await self._readers.query(catalogue.schedules))

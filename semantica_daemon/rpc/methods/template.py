@@ -21,7 +21,7 @@ class TemplateMethods:
         }
 
     async def _get(self, params: TemplateParams) -> TemplateView:
-        return await self._readers.ask(catalogue.template, params.template_id)
+        return await self._readers.query(catalogue.template, params.template_id)
 
     async def _list(self, _: Params) -> TemplateList:
-        return TemplateList(await self._readers.ask(catalogue.templates))
+        return TemplateList(await self._readers.query(catalogue.templates))

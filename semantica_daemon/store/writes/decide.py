@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
-from semantica_daemon.model.admission import Admitted
+from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import Ack, JobSpec
@@ -38,7 +38,7 @@ LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type AND supersede IN
 LIVE_OF_SUBJECT += "AND supersede <> 'none'"
 
 
-class Decided(Struct, frozen=True, gc=False):
+class EnqueueDecision(Struct, frozen=True, gc=False):
     """`existing` is the answer when the job is already known; otherwise `plan` says what is new."""
 
     plan: Plan
@@ -70,16 +70,16 @@ class Decided(Struct, frozen=True, gc=False):
         return not any(self.live[job_id].queue == queue for job_id in self.plan.supersede)
 
 
-NO_LANE = Decided(Plan(0, "server"))
+NO_LANE = EnqueueDecision(Plan(0, "server"))
 
 
-def decide(tx: Tx, job: Admitted) -> Decided:
+def decide(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
     spec = job.spec
     rules = tx.counts.rules(spec.queue)
     if spec.idempotency_key is not None:
         found = _by_key(tx, spec, job.spec_hash)
         if found is not None:
-            return Decided(Plan(0, "server"), existing=found, by_key=True)
+            return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
     decided = _plan(tx, spec, spec.on_running or rules.on_running or "finish")
     limit = rules.max_queued or 0
     if tx.counts.depth(spec.queue) >= limit and decided.grows(spec.queue):
@@ -91,11 +91,11 @@ def decide(tx: Tx, job: Admitted) -> Decided:
     return decided
 
 
-def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Decided:
+def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> EnqueueDecision:
     if spec.subject_key is None and on_running == "finish":
         return NO_LANE
     if spec.subject_key is None or spec.supersede == "none":
-        return Decided(Plan(spec.generation or 0, "server"), on_running)
+        return EnqueueDecision(Plan(spec.generation or 0, "server"), on_running)
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
     row = tx.execute(LANE, where).fetchone()
     lane = Lane(*row) if row else None
@@ -104,7 +104,7 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Dec
     live = [Live(*columns) for columns in rows]
     planned = plan(Arrival(spec.job_type, spec.generation, whole, on_running, spec.max_interrupts), lane, live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
-    return Decided(planned, on_running, existing, False, True, lane, {job.job_id: job for job in live})
+    return EnqueueDecision(planned, on_running, existing, False, True, lane, {job.job_id: job for job in live})
 
 
 def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:

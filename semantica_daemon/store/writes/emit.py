@@ -17,7 +17,7 @@ class Emit(Struct, frozen=True):
     newest: int | None = None
 
 
-class Latched(Struct, frozen=True):
+class EmitPart(Struct, frozen=True):
     """`more`: there may be others; go on with `newest`."""
 
     matched: list[str]
@@ -25,20 +25,20 @@ class Latched(Struct, frozen=True):
     more: bool
 
 
-def emit(tx: Tx, said: Emit) -> Latched:
-    newest = said.newest
+def emit(tx: Tx, request: Emit) -> EmitPart:
+    newest = request.newest
     if newest is None:
-        _check(said.key)
+        _check(request.key)
         newest = gates.newest(tx)
-        about = said.key if said.value is None else f"{said.key}={said.value}"
-        tx.announce("event.emitted", f"event {about}", {"key": said.key, "value": said.value})
-    opened = [(gates.ANY_VALUE_OF + said.key, "")]
-    if said.value is not None:
-        opened.append((said.key, said.value))
-    facts = {"key": said.key, "value": said.value}
+        about = request.key if request.value is None else f"{request.key}={request.value}"
+        tx.announce("event.emitted", f"event {about}", {"key": request.key, "value": request.value})
+    opened = [(gates.ANY_VALUE_OF + request.key, "")]
+    if request.value is not None:
+        opened.append((request.key, request.value))
+    facts = {"key": request.key, "value": request.value}
     parts = [gates.open_for(tx, gate, newest, MOST, facts) for gate in opened]
     matched = list(dict.fromkeys(job_id for part in parts for job_id in part))
-    return Latched(matched, newest, any(len(part) == MOST for part in parts))
+    return EmitPart(matched, newest, any(len(part) == MOST for part in parts))
 
 
 def _check(key: str) -> None:

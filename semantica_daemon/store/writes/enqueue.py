@@ -6,14 +6,14 @@ import msgspec
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.model import start, state
-from semantica_daemon.model.admission import Admitted
+from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.reason import rendered
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import new_job, templates
-from semantica_daemon.store.writes.decide import Decided, decide
+from semantica_daemon.store.writes.decide import EnqueueDecision, decide
 from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
 
 KEEP_KEY = """
@@ -48,7 +48,7 @@ RETURNING run_id, subject_key, job_type
 """
 
 
-def enqueue(tx: Tx, job: Admitted) -> Ack:
+def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
     if job.spec.template_id is not None:
         job = templates.filled(tx, job)
     decided = decide(tx, job)
@@ -59,7 +59,7 @@ def enqueue(tx: Tx, job: Admitted) -> Ack:
     return decided.existing
 
 
-def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
+def enqueue_many(tx: Tx, jobs: list[AdmittedJob]) -> Acks:
     """All or nothing: when one is refused, the whole command is rolled back."""
     acks = []
     for number, job in enumerate(jobs):
@@ -71,7 +71,7 @@ def enqueue_many(tx: Tx, jobs: list[Admitted]) -> Acks:
     return Acks(acks)
 
 
-def forecast(tx: Tx, job: Admitted) -> Forecast:
+def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     """What enqueue would do, stored nowhere."""
     decided = decide(tx, job := templates.filled(tx, job))
     if decided.existing is not None:
@@ -91,7 +91,7 @@ def forecast(tx: Tx, job: Admitted) -> Forecast:
     )
 
 
-def _begins(tx: Tx, job: Admitted, decided: Decided) -> Start:
+def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     since = decided.postponed_since(job.spec.job_type) if job.spec.debounce_ms is not None else None
     found = start.start(job.spec, tx.now, since, job.origin.awaits_turn)
     if decided.plan.stale:
@@ -103,7 +103,7 @@ def _begins(tx: Tx, job: Admitted, decided: Decided) -> Start:
     return found
 
 
-def _carry_out(tx: Tx, job: Admitted, decided: Decided) -> Ack:
+def _carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     spec, planned = job.spec, decided.plan
     job_id = tx.ids.job()
     begins = _begins(tx, job, decided)
@@ -135,13 +135,13 @@ def outdate(tx: Tx, running: Iterable[int], by: str) -> None:
 
 def interrupt(tx: Tx, running: Iterable[int], by: str) -> int:
     """Asks those running jobs to stop; they end SUPERSEDED. Returns how many were not being stopped already."""
-    asked = 0
+    interrupted = 0
     for number in running:
         for run_id, subject_key, job_type in tx.execute(INTERRUPT, (by, tx.now, tx.now, number)).fetchall():
             tx.stops.append(StopRun(run_id, "supersede"))
             tx.execute(COUNT_INTERRUPT, {"subject_key": subject_key, "job_type": job_type})
-            asked += 1
-    return asked
+            interrupted += 1
+    return interrupted
 
 
 def _keep_lane(tx: Tx, spec: JobSpec, job_id: str, planned: Plan) -> None:

@@ -35,9 +35,9 @@ def finish(tx: Tx, end: Finish) -> str | None:
     return verdict.state
 
 
-def _standing(job: ChangedJob) -> retry.Standing:
+def _standing(job: ChangedJob) -> retry.RunSituation:
     rest = rest_of(job.spec)
-    return retry.Standing(
+    return retry.RunSituation(
         attempts=job.attempts,
         max_attempts=job.max_attempts,
         backoff_base_ms=rest.backoff_base_ms,

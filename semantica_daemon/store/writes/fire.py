@@ -19,7 +19,7 @@ from semantica_daemon.wire.job import Ack, JobSpec
 from semantica_daemon.wire.schedule import TriggerResult
 
 
-class Schedule(rule.Timing, frozen=True):
+class ScheduleRow(rule.Timing, frozen=True):
     """A row of `schedules`: the fields are its columns."""
 
     schedule_id: str
@@ -32,7 +32,7 @@ class Schedule(rule.Timing, frozen=True):
     interrupts: int
 
 
-COLUMNS = ", ".join(Schedule.__struct_fields__)
+COLUMNS = ", ".join(ScheduleRow.__struct_fields__)
 # A transaction fires one schedule from each end: those that are on time do not wait for those that missed many times.
 NEWEST_DUE = f"""
 SELECT {COLUMNS}
@@ -77,14 +77,14 @@ COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedu
 def fire_due(tx: Tx) -> None:
     """Fires two of the due schedules; the rest stay due."""
     rows = [tx.execute(sql, {"now": tx.now}).fetchone() for sql in (NEWEST_DUE, OLDEST_DUE)]
-    for schedule in dict.fromkeys(Schedule(*row) for row in rows if row is not None):
+    for schedule in dict.fromkeys(ScheduleRow(*row) for row in rows if row is not None):
         try:
             _fire(tx, schedule)
         except InvalidParams as refused:
             _stop(tx, schedule, refused)
 
 
-def trigger(tx: Tx, schedule: Schedule) -> TriggerResult:
+def trigger(tx: Tx, schedule: ScheduleRow) -> TriggerResult:
     """Makes a job now. Raises the refusal of the job before anything is written."""
     job = _make_job(tx, schedule, tx.now)
     return TriggerResult(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
@@ -95,7 +95,7 @@ def reschedule(tx: Tx) -> None:
     caller wakes the scheduler.
     """
     for row in tx.execute(NOT_DUE, {"now": tx.now}).fetchall():
-        schedule = Schedule(*row)
+        schedule = ScheduleRow(*row)
         try:
             next_at = rule.next_time(schedule, tx.now)
         except InvalidParams as refused:
@@ -110,7 +110,7 @@ def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
     return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
 
 
-def _fire(tx: Tx, schedule: Schedule) -> None:
+def _fire(tx: Tx, schedule: ScheduleRow) -> None:
     firing = rule.due(schedule, schedule.next_trigger_at or tx.now, tx.now)
     _advance(tx, schedule, firing.next_trigger_at, firing.fired)
     if firing.skipped:
@@ -123,18 +123,18 @@ def _fire(tx: Tx, schedule: Schedule) -> None:
             _emit(tx, schedule, "failed", f"made no job: {refused.message}", facts, "error")
 
 
-def _advance(tx: Tx, schedule: Schedule, next_at: int | None, fired: rule.FiredRange | None) -> None:
+def _advance(tx: Tx, schedule: ScheduleRow, next_at: int | None, fired: rule.FiredRange | None) -> None:
     values = {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at}
     tx.execute(ADVANCE, {**values, "fired_from": fired and fired.first, "fired_to": fired and fired.last})
 
 
-def _stop(tx: Tx, schedule: Schedule, refused: InvalidParams) -> None:
+def _stop(tx: Tx, schedule: ScheduleRow, refused: InvalidParams) -> None:
     """This machine no longer has the time zone: the schedule has no next time until it is put again."""
     _advance(tx, schedule, None, None)
     _emit(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
-def _make_job(tx: Tx, schedule: Schedule, at: int) -> Ack | None:
+def _make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
     """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written."""
     taken = gates.turn_is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":
@@ -154,7 +154,7 @@ def _make_job(tx: Tx, schedule: Schedule, at: int) -> Ack | None:
     return job
 
 
-def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
+def _replace(tx: Tx, schedule: ScheduleRow, spec: JobSpec, by: str) -> None:
     """Supersedes the waiting jobs of the schedule. A running job ends by itself, or is interrupted if its template says
     so, but not more than `max_interrupts` times in a row; the new job waits for its end.
     """
@@ -172,13 +172,13 @@ def _replace(tx: Tx, schedule: Schedule, spec: JobSpec, by: str) -> None:
             outdate(tx, [number], by)
 
 
-def _emit_missed(tx: Tx, schedule: Schedule, skipped: rule.SkippedTimes) -> None:
+def _emit_missed(tx: Tx, schedule: ScheduleRow, skipped: rule.SkippedTimes) -> None:
     """One event for all skipped times."""
     count = f"more than {skipped.count}" if skipped.more else str(skipped.count)
     facts = {"reason": "misfire", "misfire": schedule.misfire, **msgspec.structs.asdict(skipped)}
     _emit(tx, schedule, "skipped", f"{count} missed", facts, "warn")
 
 
-def _emit(tx: Tx, schedule: Schedule, what: str, message: str, facts: dict[str, Any], level: str = "info") -> None:
+def _emit(tx: Tx, schedule: ScheduleRow, what: str, message: str, facts: dict[str, Any], level: str = "info") -> None:
     payload = {"schedule_id": schedule.schedule_id, "name": schedule.name, **facts}
     tx.announce(f"schedule.{what}", f"schedule {schedule.name}: {message}", payload, None, level)

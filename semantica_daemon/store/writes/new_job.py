@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.model import event, state
-from semantica_daemon.model.admission import NO_ORIGIN, Admitted
+from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import gates
 from semantica_daemon.store.ready import BLOCKED
 from semantica_daemon.store.tx import Tx, lane_room
-from semantica_daemon.store.writes.decide import Decided
+from semantica_daemon.store.writes.decide import EnqueueDecision
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 
 EVENT_OF_NEW = {
@@ -33,7 +33,7 @@ _columns, _rest = attrgetter(*COLUMNS), attrgetter(*REST)
 USUAL_COLUMNS, USUAL_REST = _columns(JobSpec(job_type="-")), _rest(JobSpec(job_type="-"))
 
 
-def insert(tx: Tx, job_id: str, job: Admitted, decided: Decided, begins: Start) -> None:
+def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -> None:
     spec, generation = job.spec, decided.plan.generation
     others = _others(tx, job, decided, begins)
     values = (
@@ -64,7 +64,7 @@ def _insert(others: tuple[str, ...]) -> str:
     return f"INSERT INTO jobs ({', '.join(names)}) VALUES ({'?, ' * (len(names) - 1)}1)"
 
 
-def _others(tx: Tx, job: Admitted, decided: Decided, begins: Start) -> dict[str, Any]:
+def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -> dict[str, Any]:
     """The columns that differ from their default, by name."""
     spec = job.spec
     others = _in_queue(tx, spec, decided) if begins.state == state.QUEUED else {}
@@ -82,7 +82,7 @@ def _others(tx: Tx, job: Admitted, decided: Decided, begins: Start) -> dict[str,
     return others
 
 
-def _in_queue(tx: Tx, spec: JobSpec, decided: Decided) -> dict[str, Any]:
+def _in_queue(tx: Tx, spec: JobSpec, decided: EnqueueDecision) -> dict[str, Any]:
     others: dict[str, Any] = {"position": tx.next_position(), "queued_at": tx.now}
     if spec.ttl_ms is not None:
         others["expires_at"] = tx.now + spec.ttl_ms
@@ -91,7 +91,7 @@ def _in_queue(tx: Tx, spec: JobSpec, decided: Decided) -> dict[str, Any]:
     return others
 
 
-def _waits(job: Admitted, begins: Start) -> dict[str, Any]:
+def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
     schedule = job.spec.schedule
     values = {
         "schedule_type": schedule.type, "scheduled_at": begins.at, "schedule_delay_ms": schedule.delay_ms,
@@ -102,7 +102,7 @@ def _waits(job: Admitted, begins: Start) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value != 0}
 
 
-def _rest_of(job: Admitted, decided: Decided) -> str | None:
+def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
     values = _rest(job.spec)
     usual = values == USUAL_REST and decided.on_running == "finish" and job.origin.template_id is None
     if usual:
@@ -112,7 +112,7 @@ def _rest_of(job: Admitted, decided: Decided) -> str | None:
     return stored(msgspec.structs.replace(rest, **extra))
 
 
-def _gates(job: Admitted) -> list[tuple[str, str]]:
+def _gates(job: AdmittedJob) -> list[tuple[str, str]]:
     """What must happen once before the job may start; `model/start` counts the same."""
     schedule, origin = job.spec.schedule, job.origin
     if schedule is IMMEDIATE and not origin.awaits_turn:

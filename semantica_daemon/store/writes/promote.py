@@ -78,7 +78,7 @@ def promote(tx: Tx, request: Promote) -> Due:
             transition.promote(tx, tx.read(number))
     for (queue,) in tx.execute(RESUMING, {"now": tx.now}).fetchall():
         queues.end_pause(tx, queue)
-    return Due(_next(tx), needs.of(tx.execute(needs.NEEDS).fetchone()))
+    return Due(_next(tx), needs.from_row(tx.execute(needs.NEEDS).fetchone()))
 
 
 def promote_opened(tx: Tx) -> None:

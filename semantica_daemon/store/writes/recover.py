@@ -31,13 +31,13 @@ WHERE number = :number
 COUNT_RUN = "UPDATE jobs SET run_count = ? WHERE number = ?"
 
 
-class Recovered(Struct, frozen=True):
+class RecoveryResult(Struct, frozen=True):
     """The orphaned jobs and the state each has got."""
 
     jobs: dict[str, str]
 
 
-def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
+def recover(tx: Tx, escaped: frozenset[str]) -> RecoveryResult:
     """`escaped`: runs whose processes could not be ended; their jobs must not be run again beside them."""
     jobs = {}
     for row in tx.execute(ORPHANS).fetchall():
@@ -46,7 +46,7 @@ def recover(tx: Tx, escaped: frozenset[str]) -> Recovered:
         jobs[run.job_id] = became or "RUNNING"
     if jobs:
         tx.announce("daemon.recovered", f"{len(jobs)} jobs were running when the daemon ended", {"jobs": jobs})
-    return Recovered(jobs)
+    return RecoveryResult(jobs)
 
 
 def _run_and_outcome(tx: Tx, row: tuple[Any, ...]) -> tuple[Running, Outcome]:

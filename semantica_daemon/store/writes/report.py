@@ -1,4 +1,4 @@
-"""What a run says while it is under way: progress, log lines, and that it does not answer."""
+"""Reports of a run that is under way: progress, log lines, a result, and a run that does not stop."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Line(Struct, frozen=True):
     payload: Any = None
 
 
-class Result(Struct, frozen=True):
+class RunResult(Struct, frozen=True):
     """`text` is JSON."""
 
     run: Running
@@ -40,32 +40,32 @@ class Report(Struct, frozen=True):
     progress: Progress | None = None
 
 
-def told(tx: Tx, said: Report) -> RunAck:
-    """As `report`, for a caller who has to know whether it counts."""
-    if not report(tx, said):
-        raise _over(said.run)
-    return RunAck(said.run.job_id, said.run.attempt)
+def report_or_refuse(tx: Tx, request: Report) -> RunAck:
+    """Stores the report; raises RunOver when the run is no longer current."""
+    if not report(tx, request):
+        raise _over(request.run)
+    return RunAck(request.run.job_id, request.run.attempt)
 
 
-def report(tx: Tx, said: Report) -> bool:
-    """Whether the run is still the job's current one: a late report changes nothing."""
-    if read_run(tx, said.run) is None:
+def report(tx: Tx, request: Report) -> bool:
+    """Stores the report; returns False, changing nothing, when the run is no longer current."""
+    if read_run(tx, request.run) is None:
         return False
-    for line in said.lines:
-        _emit(tx, said.run, event.LOG, line)
-    if said.progress is not None:
-        _set_progress(tx, said.run, said.progress)
+    for line in request.lines:
+        _emit(tx, request.run, event.LOG, line)
+    if request.progress is not None:
+        _set_progress(tx, request.run, request.progress)
     return True
 
 
-def keep_result(tx: Tx, result: Result) -> RunAck:
+def keep_result(tx: Tx, result: RunResult) -> RunAck:
     if not tx.execute(RESULT, (result.text, tx.now, result.run.job_number, result.run.run_id)).rowcount:
         raise _over(result.run)
     return RunAck(result.run.job_id, result.run.attempt)
 
 
 def unresponsive(tx: Tx, run: Running) -> None:
-    """Asked to stop, given its grace period, still there: the job stays RUNNING and keeps its slot."""
+    """Emits job.unresponsive: the run outlasts its grace period. The job stays RUNNING and keeps its slot."""
     if read_run(tx, run) is not None:
         line = Line("asked to stop, and does not; it keeps its slot until it returns", "warn", {"run_id": run.run_id})
         _emit(tx, run, event.UNRESPONSIVE, line)
@@ -77,13 +77,13 @@ def _emit(tx: Tx, run: Running, event_type: str, line: Line) -> None:
     tx.execute(COUNT_EVENT, (tx.now, job.event_count + 1, last, job.number))
 
 
-def _set_progress(tx: Tx, run: Running, said: Progress) -> None:
-    """What is not said stays as it was."""
+def _set_progress(tx: Tx, run: Running, progress: Progress) -> None:
+    """Fields that are None keep their stored value."""
     job = tx.read(run.job_number)
     (text,) = tx.execute(PROGRESS, (job.number,)).fetchone()
     known = msgspec.json.decode(text) if text else {}
-    known |= {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
-    last = tx.emit(job, event.PROGRESS, said.message or "", said)
+    known |= {name: value for name, value in msgspec.structs.asdict(progress).items() if value is not None}
+    last = tx.emit(job, event.PROGRESS, progress.message or "", progress)
     stored = msgspec.json.encode(known).decode()
     tx.execute(SET_PROGRESS, (stored, tx.now, job.event_count + 1, last, job.number))
 

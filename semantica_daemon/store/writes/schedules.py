@@ -8,7 +8,7 @@ from semantica_daemon.errors import NameTaken, Refusal, ScheduleNotFound
 from semantica_daemon.model import cron
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, templates
-from semantica_daemon.store.writes.fire import COLUMNS, Schedule
+from semantica_daemon.store.writes.fire import COLUMNS, ScheduleRow
 from semantica_daemon.wire.schedule import (
     DeleteScheduleResult,
     EnableResult,
@@ -49,90 +49,90 @@ WHERE schedule_id = :schedule_id
 DELETE = "DELETE FROM schedules WHERE schedule_id = :schedule_id"
 
 
-def put(tx: Tx, asked: PutScheduleParams) -> ScheduleAck:
+def put(tx: Tx, params: PutScheduleParams) -> ScheduleAck:
     """Creates or replaces a schedule. An edit that leaves cron expression and time zone alone loses no due time."""
-    cron.check(asked.cron_expression, asked.timezone)
-    template_id = _template_id(tx, asked)
-    known = _known(tx, asked)
+    cron.check(params.cron_expression, params.timezone)
+    template_id = _template_id(tx, params)
+    known = _known(tx, params)
     schedule_id = known.schedule_id if known else tx.ids.job()
-    enabled = asked.enabled if asked.enabled is not None else known is None or bool(known.enabled)
-    keeps_times = known is not None and known.next_trigger_at is not None and _times(known) == _times(asked)
-    next_at = known.next_trigger_at if known and keeps_times else cron.next_after(*_times(asked), tx.now)
+    enabled = params.enabled if params.enabled is not None else known is None or bool(known.enabled)
+    keeps_times = known is not None and known.next_trigger_at is not None and _times(known) == _times(params)
+    next_at = known.next_trigger_at if known and keeps_times else cron.next_after(*_times(params), tx.now)
     next_at = next_at if enabled else None
-    overrides = asked.param_overrides
+    overrides = params.param_overrides
     stored = None if overrides is None else templates.check_size(overrides, "$.param_overrides")
-    values = {name: getattr(asked, name) for name in PutScheduleParams.__struct_fields__}
+    values = {name: getattr(params, name) for name in PutScheduleParams.__struct_fields__}
     values |= {"schedule_id": schedule_id, "template_id": template_id, "param_overrides": stored, "enabled": enabled}
     tx.execute(PUT, {**values, "next_trigger_at": next_at, "keeps_times": keeps_times, "now": tx.now})
     tx.wake_at(next_at)
-    answer = ScheduleAck(schedule_id, asked.name, next_at, known is None)
+    answer = ScheduleAck(schedule_id, params.name, next_at, known is None)
     done = "created" if answer.created else "changed"
-    tx.announce(f"schedule.{done}", f"schedule {asked.name} {done}", answer)
+    tx.announce(f"schedule.{done}", f"schedule {params.name} {done}", answer)
     return answer
 
 
-def enable(tx: Tx, asked: ScheduleParams) -> EnableResult:
+def enable(tx: Tx, params: ScheduleParams) -> EnableResult:
     """The schedule fires from now on; the times while it was disabled do not count as missed."""
-    schedule = find(tx, asked.schedule_id)
+    schedule = find(tx, params.schedule_id)
     if schedule.next_trigger_at is not None:
         return EnableResult(schedule.schedule_id, True, schedule.next_trigger_at)
     return _switch(tx, schedule, cron.next_after(*_times(schedule), tx.now), True)
 
 
-def disable(tx: Tx, asked: ScheduleParams) -> EnableResult:
-    return _switch(tx, find(tx, asked.schedule_id), None, False)
+def disable(tx: Tx, params: ScheduleParams) -> EnableResult:
+    return _switch(tx, find(tx, params.schedule_id), None, False)
 
 
-def delete(tx: Tx, asked: ScheduleParams) -> DeleteScheduleResult:
-    schedule = find(tx, asked.schedule_id)
+def delete(tx: Tx, params: ScheduleParams) -> DeleteScheduleResult:
+    schedule = find(tx, params.schedule_id)
     tx.execute(DELETE, {"schedule_id": schedule.schedule_id})
     facts = {"schedule_id": schedule.schedule_id, "name": schedule.name}
     tx.announce("schedule.deleted", f"schedule {schedule.name} deleted", facts)
     return DeleteScheduleResult(schedule.schedule_id)
 
 
-def trigger(tx: Tx, asked: ScheduleParams) -> TriggerResult:
+def trigger(tx: Tx, params: ScheduleParams) -> TriggerResult:
     """Makes a job now, also when the schedule is disabled. The next time stays as it is."""
-    return fire.trigger(tx, find(tx, asked.schedule_id))
+    return fire.trigger(tx, find(tx, params.schedule_id))
 
 
-def find(tx: Tx, key: str) -> Schedule:
+def find(tx: Tx, key: str) -> ScheduleRow:
     found = _from_row(tx.execute(BY_KEY, {"key": key}).fetchone())
     if found is None:
         raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
     return found
 
 
-def _known(tx: Tx, asked: PutScheduleParams) -> Schedule | None:
-    """The schedule that `asked` replaces, found by its id, else by its name."""
-    by_name = _from_row(tx.execute(BY_NAME, {"name": asked.name}).fetchone())
-    known = by_name if asked.schedule_id is None else find(tx, asked.schedule_id)
+def _known(tx: Tx, params: PutScheduleParams) -> ScheduleRow | None:
+    """The schedule that `params` replaces, found by its id, else by its name."""
+    by_name = _from_row(tx.execute(BY_NAME, {"name": params.name}).fetchone())
+    known = by_name if params.schedule_id is None else find(tx, params.schedule_id)
     if by_name is not None and known != by_name:
         other = by_name.schedule_id
-        raise NameTaken(f"there is another schedule {asked.name}", "choose another name", schedule_id=other)
+        raise NameTaken(f"there is another schedule {params.name}", "choose another name", schedule_id=other)
     return known
 
 
-def _from_row(row: tuple[Any, ...] | None) -> Schedule | None:
-    return Schedule(*row) if row else None
+def _from_row(row: tuple[Any, ...] | None) -> ScheduleRow | None:
+    return ScheduleRow(*row) if row else None
 
 
-def _template_id(tx: Tx, asked: PutScheduleParams) -> str:
+def _template_id(tx: Tx, params: PutScheduleParams) -> str:
     """The id of the template. Refuses overrides with which the template makes no valid job."""
-    template_id, _, spec = templates.find(tx, asked.template_id)
+    template_id, _, spec = templates.find(tx, params.template_id)
     try:
-        tx.admit(fire.spec_of(spec, asked.param_overrides))
+        tx.admit(fire.spec_of(spec, params.param_overrides))
     except Refusal as refused:
         refused.moved("$.payload", "$.param_overrides")
         raise
     return template_id
 
 
-def _times(schedule: Schedule | PutScheduleParams) -> tuple[str, str]:
+def _times(schedule: ScheduleRow | PutScheduleParams) -> tuple[str, str]:
     return schedule.cron_expression, schedule.timezone
 
 
-def _switch(tx: Tx, schedule: Schedule, next_at: int | None, enabled: bool) -> EnableResult:
+def _switch(tx: Tx, schedule: ScheduleRow, next_at: int | None, enabled: bool) -> EnableResult:
     """Drops the watermark: the times while a schedule is disabled are no part of its fired range."""
     answer = EnableResult(schedule.schedule_id, enabled, next_at)
     tx.execute(ENABLE, {**msgspec.structs.asdict(answer), "now": tx.now})

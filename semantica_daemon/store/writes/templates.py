@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.errors import InUse, InvalidParams, NameTaken, Refusal, TemplateNotFound
-from semantica_daemon.model.admission import Admitted, Origin
+from semantica_daemon.model.admission import AdmittedJob, Origin
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.template import DeleteTemplateResult, PutTemplateParams, TemplateAck, TemplateParams
@@ -31,24 +31,24 @@ MOST_BYTES = 262_144
 ONCE = ("generation", "idempotency_key", "template_id")
 
 
-def put(tx: Tx, asked: PutTemplateParams) -> TemplateAck:
+def put(tx: Tx, params: PutTemplateParams) -> TemplateAck:
     """One that could never become a job is refused."""
-    _check(tx, asked.spec)
-    spec = check_size(asked.spec, "$.spec")
-    by_name = tx.execute(BY_NAME, {"name": asked.name}).fetchone()
-    known = by_name if asked.template_id is None else find(tx, asked.template_id)
+    _check(tx, params.spec)
+    spec = check_size(params.spec, "$.spec")
+    by_name = tx.execute(BY_NAME, {"name": params.name}).fetchone()
+    known = by_name if params.template_id is None else find(tx, params.template_id)
     if by_name is not None and known[0] != by_name[0]:
-        raise NameTaken(f"there is another template {asked.name}", "choose another name", template_id=by_name[0])
+        raise NameTaken(f"there is another template {params.name}", "choose another name", template_id=by_name[0])
     template_id = known[0] if known else tx.ids.job()
-    tx.execute(PUT, {"template_id": template_id, "name": asked.name, "spec": spec, "now": tx.now})
-    answer = TemplateAck(template_id, asked.name, known is None)
+    tx.execute(PUT, {"template_id": template_id, "name": params.name, "spec": spec, "now": tx.now})
+    answer = TemplateAck(template_id, params.name, known is None)
     done = "created" if answer.created else "changed"
-    tx.announce(f"template.{done}", f"template {asked.name} {done}", answer)
+    tx.announce(f"template.{done}", f"template {params.name} {done}", answer)
     return answer
 
 
-def delete(tx: Tx, asked: TemplateParams) -> DeleteTemplateResult:
-    template_id, name, _ = find(tx, asked.template_id)
+def delete(tx: Tx, params: TemplateParams) -> DeleteTemplateResult:
+    template_id, name, _ = find(tx, params.template_id)
     users = [row[0] for row in tx.execute(USED_BY, {"template_id": template_id}).fetchall()]
     if users:
         raise InUse(f"template {name} is used by schedule {', '.join(users)}", "delete that first", schedules=users)
@@ -65,7 +65,7 @@ def find(tx: Tx, key: str) -> tuple[str, str, str]:
     return row
 
 
-def filled(tx: Tx, job: Admitted) -> Admitted:
+def filled(tx: Tx, job: AdmittedJob) -> AdmittedJob:
     """A job that names a template is admitted with what that says; what the call itself says goes before."""
     if job.spec.template_id is None:
         return job
