@@ -1,4 +1,4 @@
-"""What a file of this package declares as its COMMAND; `parser` makes an argparse parser of it."""
+"""The declaration of a command: summary, function, options, examples."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ class Command:
 
 
 class Subcommands:
-    """A command of several, such as `schedule put`. Without a name it is the first of them."""
+    """A command with subcommands, such as `schedule put`. Without a subcommand the first one runs."""
 
     def __init__(self, summary: str, commands: dict[str, Command], examples: str) -> None:
         self.summary = summary

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import PROTOCOL, VERSION, prose
-from semantica_daemon.cli import format, machine
+from semantica_daemon.cli import config_check, format, machine
 from semantica_daemon.cli.command import Command
 from semantica_daemon.cli.parser import Namespace, Parser
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client import daemon_lock
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
-from semantica_daemon.client.exit_codes import NO_DAEMON
+from semantica_daemon.client.exit_codes import CONFIGURATION, NO_DAEMON
 from semantica_daemon.client.json_types import Json
 from semantica_daemon.paths import LONGEST_SOCKET, Paths, printable
 
@@ -55,7 +55,7 @@ def _findings(paths: Paths, start: bool) -> Iterator[Finding]:
     try:
         client = Client(paths, autostart=start)
     except NoDaemon as missing:
-        yield _missing(paths, missing)
+        yield _no_daemon(paths, missing)
         return
     with client:
         yield from _daemon(client)
@@ -110,17 +110,12 @@ def _socket_path(paths: Paths) -> Finding:
 
 
 def _config_file(paths: Paths) -> Finding:
-    """Checks only that it is TOML: the daemon checks the keys when it starts."""
-    import tomllib  # noqa: PLC0415
-
     path = printable(paths.config)
-    try:
-        with open(paths.config, "rb") as file:
-            tomllib.load(file)
-    except FileNotFoundError:
+    if not os.path.lexists(paths.config):
         return OK, "config file", f"none at {path}; the defaults are used", ""
-    except (OSError, ValueError) as error:
-        return FAIL, "config file", f"{path}: {error}", "repair that line, or move the file away"
+    problem = config_check.problem(paths)
+    if problem:
+        return FAIL, "config file", problem, "correct the file, or move it away to use the defaults"
     return OK, "config file", path, ""
 
 
@@ -140,8 +135,10 @@ def _disk(paths: Paths) -> Finding:
     return OK, "disk", f"{format.size(free)} free", ""
 
 
-def _missing(paths: Paths, missing: NoDaemon) -> Finding:
+def _no_daemon(paths: Paths, missing: NoDaemon) -> Finding:
     """No daemon is only a warning: the next command starts one."""
+    if missing.exit_code == CONFIGURATION:
+        return FAIL, "daemon", missing.message, ""
     if missing.exit_code != NO_DAEMON:
         return FAIL, "daemon", missing.message, f"see its log: {printable(paths.log)}"
     if _is_held(paths):
@@ -164,9 +161,9 @@ def _daemon(client: Client) -> Iterator[Finding]:
         yield _ready(health)
         yield _same_version(health)
         yield _storage(health)
-        yield _configured(client)
+        yield _check_config(client)
         yield from _machine(client)
-        yield from _paused(client)
+        yield from _check_pauses(client)
         yield _canary("a handler", lambda: _noop(client))
         yield _canary("a command", lambda: client.run(["true"], cwd="/", **CANARY))
     except (CallRefused, ConnectionLost) as error:
@@ -206,7 +203,7 @@ def _storage(health: Json) -> Finding:
     return OK, "database", f"{health['parts']['writer']['batches']} commits, no trouble", ""
 
 
-def _configured(client: Client) -> Finding:
+def _check_config(client: Client) -> Finding:
     found = client.call("admin.config")
     slots = found["daemon"]["max_slots"] or "one for each core"
     return (
@@ -225,7 +222,7 @@ def _machine(client: Client) -> Iterator[Finding]:
     yield OK, "power", machine.power(found), ""
 
 
-def _paused(client: Client) -> Iterator[Finding]:
+def _check_pauses(client: Client) -> Iterator[Finding]:
     queues = [queue["queue"] for queue in client.call("queue.list")["queues"] if queue["paused"]]
     if queues:
         yield WARN, "queues", f"paused: {', '.join(queues)}", "`semantica queue resume` resumes them"

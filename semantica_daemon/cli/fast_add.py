@@ -102,7 +102,7 @@ def _encoded(value: object) -> str:
 
 
 def _connect(path: str) -> "_socket.socket | None":
-    """None when the daemon is too busy, or is not ours; raises OSError when there is none."""
+    """None when the socket belongs to another user; raises OSError when no daemon accepts the connection."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(0)
     connection.connect(path)

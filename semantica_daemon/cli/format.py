@@ -1,4 +1,4 @@
-"""Ages, instants, sizes and other people's text as cells of a table; `prose` has durations and sentences."""
+"""Ages, instants, sizes and untrusted text as cells of a table; `prose` has durations and sentences."""
 
 import time
 

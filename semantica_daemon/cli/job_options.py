@@ -45,7 +45,7 @@ def add_options(parser: Parser) -> None:
 
 
 def add_options_of_one_job(parser: Parser) -> None:
-    """The same for the commands that follow or plan a single job: --every is refused with the right command."""
+    """Adds the options of `add` without --every, for `run` and `plan`."""
     add_options(parser)
     parser.add_argument("--every", type=type_of(_refuse_every), help=argparse.SUPPRESS)
 

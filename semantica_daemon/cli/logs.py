@@ -22,37 +22,37 @@ class Tail:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._parts: deque[tuple[str, bytes]] = deque()
-        self._ends = 0
+        self._newlines = 0
 
     def add(self, pieces: Iterable[tuple[str, bytes]]) -> None:
         for stream, data in pieces:
             for part in self._last(data).splitlines(keepends=True) if self._most is not None else [data]:
                 self._parts.append((stream, part))
-                self._ends += part.endswith(b"\n")
+                self._newlines += part.endswith(b"\n")
         while self._most is not None and self._lines() > self._most:
             self._drop()
 
     def _last(self, data: bytes) -> bytes:
-        """The last `most` lines of the data, found from its end; enough lines replace the parts kept so far."""
-        place = len(data) - data.endswith(b"\n")
+        """The last `most` lines of `data`. If `data` alone has `most` lines, the earlier parts are discarded."""
+        start = len(data) - data.endswith(b"\n")
         for _ in range(self._most or 0):
-            place = data.rfind(b"\n", 0, place)
-            if place < 0:
+            start = data.rfind(b"\n", 0, start)
+            if start < 0:
                 return data
         self.take()
-        return data[place + 1 :]
+        return data[start + 1 :]
 
     def take(self) -> Iterable[tuple[str, bytes]]:
-        parts, self._parts, self._ends = self._parts, deque(), 0
+        parts, self._parts, self._newlines = self._parts, deque(), 0
         return parts
 
     def _lines(self) -> int:
-        return self._ends + (not self._parts[-1][1].endswith(b"\n")) if self._parts else 0
+        return self._newlines + (not self._parts[-1][1].endswith(b"\n")) if self._parts else 0
 
     def _drop(self) -> None:
         while self._parts:
             if self._parts.popleft()[1].endswith(b"\n"):
-                self._ends -= 1
+                self._newlines -= 1
                 return
 
 
@@ -94,7 +94,7 @@ def _print_pieces(terminal: Terminal, arguments: Namespace, reply: Json, pieces:
     for stream, data in pieces:
         if arguments.only in (None, stream):
             if terminal.as_json:
-                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "replace")}
+                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "restart")}
                 terminal.print_json(line, lines=True)
             else:
                 write_all(DESCRIPTORS[stream], data)

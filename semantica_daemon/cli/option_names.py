@@ -1,4 +1,5 @@
-"""Which option of the command line sets which field of a JobSpec, a template or a schedule."""
+"""Which option sets which field of a JobSpec, a template or a schedule. `job_options` builds a spec by it,
+and `errors` finds the option that set a refused field."""
 
 # Options whose value becomes the field as it is.
 FIELDS = {

@@ -47,6 +47,6 @@ def sentence(job: Json, job_id: str, superseded_by: str | None = None) -> str:
     return f"{name} failed: {error.get('message', 'no reason is known')}"
 
 
-def is_told_by_exit_code(job: Json) -> bool:
-    """True for a command that ended by itself: then no sentence is needed."""
+def exit_code_is_enough(job: Json) -> bool:
+    """True for a command that ended by itself: no sentence is needed."""
     return job["state"] == "DONE" or (job["state"] == "FAILED" and (job["error"] or {}).get("code") == "E_EXIT")

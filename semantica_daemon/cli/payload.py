@@ -26,7 +26,7 @@ def fields(arguments: Namespace) -> Json:
 
 
 def _changes_to_template(arguments: Namespace) -> Json:
-    """What the arguments change; `complete` adds what only the template knows."""
+    """The fields that override the template; `complete` adds the rest from it."""
     found = _command(arguments) if arguments.command else _changes(arguments)
     found.pop("job_type", None)
     named = {} if arguments.type is None else {"job_type": arguments.type}

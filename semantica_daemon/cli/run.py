@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Detached(BaseException):
-    """The user leaves; the job goes on."""
+    """Raised when a signal detaches the command from its job."""
 
 
 class DetachOnSignal:
@@ -86,7 +86,7 @@ def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
 
 def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
     end = follow(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
-    if not outcome.is_told_by_exit_code(end):
+    if not outcome.exit_code_is_enough(end):
         by = client.call("job.get", job_id=job_id)["superseded_by"] if end["state"] == "SUPERSEDED" else None
         terminal.note(outcome.sentence(end, job_id, by))
     if terminal.as_json:

@@ -39,7 +39,7 @@ def start_or_join(paths: Paths, report: Report) -> socket.socket:
     lock = StartLock(paths.data)
     try:
         for passed in attempts(READY_WITHIN_S + grace_s, RETRY_EVERY_S):
-            if (connection := _connected(paths)) is not None:
+            if (connection := _try_connect(paths)) is not None:
                 return connection
             if lock.acquire():
                 if (failure := lock.failure_since(since)) is not None:
@@ -96,7 +96,7 @@ def _start(paths: Paths, grace_s: float, report: Report, lock: StartLock) -> soc
     """Called with the lock held. Retries while an older daemon that is stopping still holds the data folder."""
     failed: NoDaemon | None = None
     for _ in attempts(grace_s, START_EVERY_S):
-        if (connection := _connected(paths)) is not None:
+        if (connection := _try_connect(paths)) is not None:
             return connection
         try:
             return _start_once(paths, report)
@@ -111,7 +111,7 @@ def _start(paths: Paths, grace_s: float, report: Report, lock: StartLock) -> soc
     raise failed
 
 
-def _connected(paths: Paths) -> socket.socket | None:
+def _try_connect(paths: Paths) -> socket.socket | None:
     try:
         return connect(paths.socket)
     except NotListening:
@@ -130,7 +130,7 @@ def _start_once(paths: Paths, report: Report) -> socket.socket:
         raise _failure(process, lines, closed, paths.log)
     for line in lines:
         report(line if line != READY else f"started the daemon (process {process.pid}, log {paths.log})")
-    connection = _connected(paths)
+    connection = _try_connect(paths)
     if connection is None:
         raise NoDaemon(f"the daemon stopped right after its start: see {paths.log}", INTERNAL)
     return connection
@@ -138,12 +138,12 @@ def _start_once(paths: Paths, report: Report) -> socket.socket:
 
 def _spawn(paths: Paths, writer: int) -> "subprocess.Popen[bytes]":
     """In a session of its own, so that closing the terminal does not end it. The pipe carries its readiness, and its
-    output before it has opened its log; when the pipe closes, the start is over."""
+    output before it has opened its log; when the pipe closes, the daemon has failed to start, or is ready."""
     command = [sys.executable, "-P", "-m", "semantica_daemon", "--ready-fd", str(writer), "--log-file", paths.log]
     _children[:] = [child for child in _children if child.poll() is None]
     try:
         process = subprocess.Popen(
-            command, cwd="/", env=_environment(paths), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+            command, cwd="/", env=daemon_environment(paths), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
             pass_fds=(writer,), start_new_session=True, umask=0o077,
         )  # fmt: skip
     except OSError as error:
@@ -156,7 +156,8 @@ def _spawn(paths: Paths, writer: int) -> "subprocess.Popen[bytes]":
     return process
 
 
-def _environment(paths: Paths) -> dict[str, str]:
+def daemon_environment(paths: Paths) -> dict[str, str]:
+    """The variables of a daemon for these paths; raises NoDaemon when no variables lead to them."""
     env = {name: os.environ[name] for name in KEPT_VARIABLES.split() if name in os.environ}
     if os.path.dirname(paths.config) == paths.data == os.path.dirname(paths.log):
         env["SEMANTICA_HOME"] = paths.data

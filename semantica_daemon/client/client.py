@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import paths as locations
-from semantica_daemon.client.connect import RETRY_EVERY_S, reach
+from semantica_daemon.client.connect import RETRY_EVERY_S, connect_or_start
 from semantica_daemon.client.connection import Connection
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Any, Json
@@ -50,7 +50,7 @@ class Client:
         self._connection.close()
 
     def _connect(self, autostart: bool) -> None:
-        self._connection = Connection(reach(self._paths, start=autostart, report=self._report), self._report)
+        self._connection = Connection(connect_or_start(self._paths, start=autostart, report=self._report), self._report)
         self._notifications: dict[str, deque[Json]] = {}
 
     # Calls

@@ -11,7 +11,7 @@ from semantica_daemon.client.errors import NoDaemon, NotListening
 from semantica_daemon.client.exit_codes import CONFIGURATION, PERMISSION, TEMPORARY
 from semantica_daemon.paths import LONGEST_SOCKET, Paths
 
-ACCEPTED_WITHIN_S = 5.0
+CONNECT_TIMEOUT_S = 5.0
 RETRY_EVERY_S = 0.02
 
 Report = Callable[[str], None]
@@ -22,7 +22,7 @@ def report_to_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-def reach(paths: Paths, *, start: bool = True, report: Report = report_to_stderr) -> socket.socket:
+def connect_or_start(paths: Paths, *, start: bool = True, report: Report = report_to_stderr) -> socket.socket:
     """A connection to the daemon of these paths, which is ready; raises NoDaemon after a bounded time."""
     if len(os.fsencode(paths.socket)) > LONGEST_SOCKET:
         limit = f"more than {LONGEST_SOCKET} bytes"
@@ -45,7 +45,7 @@ def reach(paths: Paths, *, start: bool = True, report: Report = report_to_stderr
 def connect(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        for _ in attempts(ACCEPTED_WITHIN_S, RETRY_EVERY_S):
+        for _ in attempts(CONNECT_TIMEOUT_S, RETRY_EVERY_S):
             if _try_connect(connection, path):
                 _refuse_other_user(connection, path)
                 return connection

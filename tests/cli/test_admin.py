@@ -200,7 +200,7 @@ def _not_a_folder(home: Path) -> None:
     ("harm", "check", "said"),
     [
         (_no_toml, "config file", "config.toml"),
-        (_wrong_key, "daemon", "did you mean max_slots?"),
+        (_wrong_key, "config file", "did you mean max_slots?"),
         (_open_folder, "data folder", "others can write"),
         (_not_a_folder, "data folder", "is not a folder"),
     ],

@@ -15,13 +15,13 @@ from tests.homes import migrated_home
 CALLER = """
 import json, os, socket, struct, sys
 from semantica_daemon import paths
-from semantica_daemon.client.connect import reach
+from semantica_daemon.client.connect import connect_or_start
 from semantica_daemon.client.errors import NoDaemon
 said = []
 print("set", flush=True)
 start = sys.stdin.readline() != "only if it runs\\n"
 try:
-    with reach(paths.find(os.environ), start=start, report=said.append) as connection:
+    with connect_or_start(paths.find(os.environ), start=start, report=said.append) as connection:
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     told = {"pid": struct.unpack("3i", found)[0]}
 except NoDaemon as failed:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon import paths
-from semantica_daemon.client.connect import connect, reach
+from semantica_daemon.client.connect import connect, connect_or_start
 from semantica_daemon.client.errors import NoDaemon
 from tests.client.callers import daemons, environment, let_go, no_daemon_left, ready
 from tests.descriptors import descriptor_targets
@@ -151,7 +151,7 @@ def test_a_job_whose_daemon_is_gone_starts_no_other(home: Path) -> None:
 @pytest.mark.parametrize("start", [True, False])
 def test_a_socket_path_that_is_too_long_is_refused(home: Path, start: bool) -> None:
     with pytest.raises(NoDaemon, match="SEMANTICA_SOCKET") as refused:
-        reach(paths.find({"SEMANTICA_HOME": str(home / ("s" * 100))}), start=start)
+        connect_or_start(paths.find({"SEMANTICA_HOME": str(home / ("s" * 100))}), start=start)
     assert refused.value.exit_code == 78
     assert list(home.iterdir()) == []
 
@@ -219,7 +219,7 @@ def test_folders_no_environment_leads_to_are_refused(home: Path) -> None:
     where = paths.find({"SEMANTICA_HOME": str(home)})
     where.database = str(home / "other.db")
     with pytest.raises(NoDaemon) as refused:
-        reach(where)
+        connect_or_start(where)
     assert refused.value.exit_code == 78
     assert daemons(home) == []
 
@@ -272,6 +272,6 @@ def test_another_users_daemon_is_refused(home: Path) -> None:
         assert foreign.stdout is not None
         assert foreign.stdout.readline() == b"there\n"
         with pytest.raises(NoDaemon, match="daemon of user 12345") as refused:
-            reach(paths.find({"SEMANTICA_HOME": str(home), "SEMANTICA_SOCKET": path}))
+            connect_or_start(paths.find({"SEMANTICA_HOME": str(home), "SEMANTICA_SOCKET": path}))
         foreign.kill()
     assert refused.value.exit_code == 77
