@@ -19,10 +19,11 @@ BROKEN = {
         SELECT count(*), min(sequence), max(sequence) FROM events
         HAVING count(*) <> max(sequence) OR min(sequence) <> 1""",
     "the events of a job are not numbered 1, 2, 3": """
-        SELECT jobs.id, event_count, count(*), max(job_sequence)
-        FROM jobs LEFT JOIN events ON events.job_id = jobs.id
-        GROUP BY jobs.id
-        HAVING count(*) <> event_count OR max(job_sequence) <> event_count OR min(job_sequence) <> 1""",
+        SELECT id, sum(event_count) AS counted, sum(is_event) AS recorded, min(job_sequence), max(job_sequence)
+        FROM (
+          SELECT id, event_count, 0 AS is_event, NULL AS job_sequence FROM jobs UNION ALL
+          SELECT job_id, 0, 1, job_sequence FROM events WHERE job_id IS NOT NULL)
+        GROUP BY id HAVING counted <> recorded OR max(job_sequence) <> counted OR min(job_sequence) <> 1""",
     "an event of a job that is not there": """
         SELECT sequence, job_id FROM events
         WHERE job_id IS NOT NULL AND job_id NOT IN (SELECT id FROM jobs)""",
@@ -58,10 +59,12 @@ BROKEN = {
         SELECT jobs.id, jobs.pid, runs.pid FROM jobs JOIN runs USING (run_id)
         WHERE jobs.pid IS NOT runs.pid OR jobs.log_path IS NOT runs.log_path""",
     "a start that was not told, or told without one": """
-        SELECT jobs.id, sum(execution_mode = 'IN_PROCESS' OR runs.pid IS NOT NULL) AS starts, (
-          SELECT count(*) FROM events WHERE job_id = jobs.id AND event_type = 'job.started') AS told
-        FROM jobs JOIN runs ON runs.job_id = jobs.id
-        GROUP BY jobs.id HAVING starts <> told""",
+        SELECT job_id, sum(is_start) AS starts, sum(is_told) AS told
+        FROM (
+          SELECT jobs.id AS job_id, execution_mode = 'IN_PROCESS' OR runs.pid IS NOT NULL AS is_start, 0 AS is_told
+          FROM jobs JOIN runs ON runs.job_id = jobs.id UNION ALL
+          SELECT job_id, 0, 1 FROM events WHERE event_type = 'job.started')
+        GROUP BY job_id HAVING starts <> told""",
     "two runs of a job overlap": """
         SELECT one.run_id, other.run_id FROM runs AS one JOIN runs AS other USING (job_id)
         WHERE one.number < other.number AND (one.finished_at IS NULL OR (one.finished_at > other.started_at
