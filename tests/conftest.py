@@ -15,6 +15,7 @@ TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 LONGEST_FILES = [
     "crash/test_kill_loop.py",
+    "test_budgets.py",
     "stateful/test_daemon_machine.py",
     "crash/test_failpoints.py",
     "crash/test_orphans.py",
@@ -25,7 +26,8 @@ LONGEST_FILES = [
     "cli/test_run.py",
     "client/test_autostart.py",
     "engine/test_shutdown.py",
-    "model/test_cron.py",
+    "model/test_schedule.py",
+    "engine/test_desktop.py",
     "crash/test_recovery.py",
     "rpc/test_events.py",
 ]
