@@ -45,8 +45,7 @@ def descriptor(text: str) -> int:
 
 
 def main() -> None:
-    """Leaves by os._exit, as a daemon that has run does by itself: what could not start has touched nothing, and
-    closing the database in passing would."""
+    """Exits with os._exit, so that a failed start does not close (and checkpoint) the database."""
     arguments = parse(sys.argv[1:])
     try:
         serving.main(arguments.config, arguments.check, arguments.log_file, arguments.ready_fd)

@@ -1,7 +1,7 @@
-"""Time, injected: wall-clock instants in epoch ms, and timers by the monotonic clock.
+"""The injected clock: wall-clock instants in epoch ms, and timers on the monotonic clock.
 
-Tests put a manual clock in its place. Everything that happens to a job goes by it; how long a caller waits, half a
-frame may idle and the daemon takes to stop is plain elapsed time, and goes by the loop's own.
+Tests use a manual clock. Everything that happens to a job goes by this clock. Timeouts of callers, partial frames and
+shutdown use the loop's clock.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never jump, for measuring."""
+        """Seconds of the monotonic clock, for measuring durations."""
         ...
 
     def elapsed(self) -> int:
-        """Milliseconds since boot: nobody sets them, and they go on while the machine is suspended."""
+        """Milliseconds since boot, including suspend; unaffected by clock changes."""
         ...
 
     def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
-        """Call `callback` on the loop in `delay_ms`, in which a suspended machine does not count."""
+        """Calls `callback` on the loop after `delay_ms`; time in suspend does not count."""
         ...
 
 

@@ -131,7 +131,7 @@ class Daemon(NamedTuple):
     passes: list[Pass]
 
     async def open(self) -> None:
-        """Listens, claims, and is ready."""
+        """Opens the socket, enables claims, emits daemon.started."""
         await self.server.open()
         self.writer.claiming = True
         await self.commands.run(started, VERSION)
@@ -153,7 +153,8 @@ class Daemon(NamedTuple):
 
 @asynccontextmanager
 async def running(setting: Setting) -> AsyncIterator[Daemon]:
-    """lock → database → readers → parts → writer → recovery → passes → server → ready, and back."""
+    """Starts in this order, and closes in the reverse one: lock, database, readers, parts, writer, recovery, passes,
+    server."""
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
     with locked(setting.paths) as lock:
         inherited, arg_max = environment.allowed(os.environ), os.sysconf("SC_ARG_MAX")
@@ -190,7 +191,7 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
 
 
 def assemble(setting: Setting, opened: OpenResources) -> Daemon:
-    """Each part is given the parts before it; nothing is wired afterwards."""
+    """Each part is given the parts before it by its constructor; nothing is wired afterwards."""
     clock, engine = setting.clock, build_engine(setting, opened)
     open_connections: OpenConnections = set()
     services = Services(bind_methods(setting, opened, engine, open_connections), engine.commands, engine.lifecycle)

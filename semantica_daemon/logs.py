@@ -1,5 +1,5 @@
-"""What the process says: structured logs on stderr or in a file (snake_case event names, values as keys; payloads and
-environments are never logged), and one line to whoever has started it and waits."""
+"""Logging of the daemon, and the readiness line for --ready-fd. Logs are structured (snake_case event names, values as
+keys) and go to stderr or a file; payloads and environments are never logged."""
 
 import io
 import logging
@@ -24,8 +24,8 @@ STDOUT, STDERR = 1, 2
 
 
 class Stderr:
-    """What cannot be logged is lost, and counted with the next line: a full disk or a reader that has gone must not
-    stop the daemon."""
+    """Lines that cannot be written are dropped, and counted in the next line that can: a full disk or a closed pipe
+    must not stop the daemon."""
 
     def __init__(self) -> None:
         self._lost = 0
@@ -46,8 +46,8 @@ class Stderr:
 
 
 class LogFile(io.FileIO):
-    """stdout and stderr of the process as one file. One that has grown too large is put aside as FILE.1 (then FILE.2,
-    FILE.3), one that was removed is made again. What cannot be opened is tried again with the next line."""
+    """stdout and stderr of the process as one file. A file that has grown too large is renamed to FILE.1 (then FILE.2,
+    FILE.3); a file that was removed is created again. If the file cannot be opened, the next line tries again."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(STDERR, "wb", closefd=False)
@@ -62,12 +62,13 @@ class LogFile(io.FileIO):
         return super().write(data) or 0
 
     def open(self) -> None:
-        """Descriptors 1 and 2 become the file, so that whatever else writes there lands in it too."""
+        """Redirects descriptors 1 and 2 to the file, so that output of libraries goes there too."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _point_to(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
 
     def _renew(self, ours: os.stat_result) -> None:
-        """Old ones move on only if the file is still the one we write to: another process may have done it."""
+        """Renames the old files only if the path is still the file that is open: another process may have renamed it
+        already."""
         if self._path.exists() and os.path.samestat(self._path.stat(), ours):
             for number in range(MOST_OLD - 1, 0, -1):
                 with suppress(FileNotFoundError):
@@ -81,7 +82,7 @@ def _is_over(found: os.stat_result) -> bool:
 
 
 def to_file(path: Path) -> None:
-    """From now on stdout and stderr go there. A log that cannot be written is told of once, and keeps nobody."""
+    """Redirects stdout and stderr to the file; a failure is reported once and does not stop the daemon."""
     log_file = LogFile(path.absolute())
     try:
         log_file.open()
@@ -100,19 +101,20 @@ def _point_to(descriptor: int) -> None:
 
 
 class ReadyPipe:
-    """Whoever has started the process and waits on a descriptor of it (--ready-fd) for one line: ready, or why not."""
+    """The descriptor of --ready-fd: gets one line, 'ready' or the reason."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
     def use(self, descriptor: int) -> None:
-        """A copy, which children do not inherit: one that lives on would look like a daemon that still starts."""
+        """Keeps a copy that children do not inherit: a child that outlives the daemon would look like a daemon that is
+        still starting."""
         self._descriptor = os.dup(descriptor)
         if descriptor > STDERR:
             os.close(descriptor)
 
     def send(self, line: str) -> None:
-        """Once; the descriptor is closed with it."""
+        """Writes the line and closes the descriptor; later calls do nothing."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -143,7 +145,8 @@ def configure(level: str, form: str) -> None:
 
 
 class EventLog:
-    """One line for each committed event; the ordinary life of a job is debug, so that a busy daemon stays quiet."""
+    """Logs one line per committed event. Events of jobs are logged at level debug, so that a busy daemon logs
+    little."""
 
     def __init__(self, level: str) -> None:
         self._log = structlog.get_logger()
@@ -164,5 +167,5 @@ class EventLog:
 
 
 def is_news(recorded: StoredEvent) -> bool:
-    """What does not happen all the time: of queues, schedules and the daemon itself."""
+    """Whether the event is rare enough for level info: events of queues, schedules and the daemon itself."""
     return recorded.event.job_id is None and recorded.event.event_type not in ("event.emitted", "schedule.fired")

@@ -1,1 +1,1 @@
-"""What happens over time: async, no SQL."""
+"""Async runtime: what happens over time. No SQL."""

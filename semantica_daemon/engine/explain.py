@@ -1,4 +1,4 @@
-"""job.explain: reads the job from the store and asks the machine for what the job waits for."""
+"""job.explain: reads the job from the store, and idle and power from the machine."""
 
 from semantica_daemon import prose
 from semantica_daemon.clock import Clock
@@ -20,20 +20,20 @@ class Explainer:
 
     async def explain(self, prefix: str) -> Explanation:
         job = await self._readers.query(standing, prefix, self._limits)
-        seen = await self._seen(job) if job.state == SCHEDULED else MachineStatus()
+        machine = await self._machine_status(job) if job.state == SCHEDULED else MachineStatus()
         now = self._clock.now()
-        return explain(job, seen, now, lambda at: prose.instant(at, now))
+        return explain(job, machine, now, lambda at: prose.instant(at, now))
 
-    async def _seen(self, job: JobSituation) -> MachineStatus:
-        """Only what the job waits for is asked."""
+    async def _machine_status(self, job: JobSituation) -> MachineStatus:
+        """Queries idle and power only if the job needs them."""
         idle = await self._machine.idle() if job.wait_for_idle else None
         power = await self._machine.power() if job.require_charging else None
         if idle is not None:
             await self._machine.close_unused()
-        busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # and nothing tells until when
+        is_busy = idle is not None and idle.source == "load" and idle.idle_for_ms == 0  # for an unknown time
         return MachineStatus(
             idle=idle.idle if idle else None,
-            idle_for_ms=idle.idle_for_ms if idle and not busy else None,
+            idle_for_ms=idle.idle_for_ms if idle and not is_busy else None,
             idle_ms=self._machine.rules.idle_ms,
             idle_detail=idle.detail if idle else "",
             charging=power.charging if power else None,

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Power(Struct, frozen=True):
-    """`charging`: on mains, or without a battery. None: it cannot be told, and `detail` is the reason."""
+    """`charging`: on mains, or without a battery. None: unknown, and `detail` is the reason."""
 
     source: str
     charging: bool | None
@@ -46,7 +46,7 @@ def _battery() -> Any:
 
 
 def _has_battery(supplies: Path) -> bool:
-    """psutil reports the battery of a wireless mouse as the machine's own when there is no other."""
+    """Whether the machine has a battery of its own; psutil also reports a wireless mouse's."""
     found = _supplies(supplies)
     return not found or any(supply["type"] == "Battery" for supply in found if supply["scope"] != "Device")
 

@@ -1,5 +1,5 @@
-"""A thread of its own for the write connection. Leaner than an executor, because every commit pays for the way there
-and back: one queue there, one callback on the loop back."""
+"""The thread of the write connection. It costs less than an executor, which matters for every commit: one queue to the
+thread, one callback on the loop."""
 
 import asyncio
 import threading
@@ -17,11 +17,11 @@ class Thread:
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def put(self, function: Callable[[], Any], on_done: Callback) -> None:
-        """`on_done` is called on the loop, with the result or with what was raised."""
+        """Runs `function` in the thread; `on_done` is called on the loop, with the result or the exception."""
         self._inbox.put((function, on_done))
 
     async def close(self, function: Callable[[], Any]) -> None:
-        """Call that last of all, and end."""
+        """Runs `function` after everything else, then ends the thread."""
         done = self._loop.create_future()
         self.put(function, lambda _, error: done.set_exception(error) if error else done.set_result(None))
         self._inbox.put(None)

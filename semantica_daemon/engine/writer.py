@@ -1,9 +1,9 @@
-"""The single writer: takes batches from the command queue, one transaction each, replies after the commit. Commands
-that wait together share a commit.
+"""The single writer: takes batches of commands from the queue, runs each batch in one transaction, and replies after
+the commit. Commands that wait together share a commit.
 
-A batch runs right here on the loop: a commit that is not synced takes less than the way to another thread and back.
-Whatever may take its time goes to a thread of its own: a sync, a checkpoint, a large or long command, and waiting for
-another process that holds the database.
+A batch is committed inline, on the loop, because an unsynced commit takes less time than a switch to another thread
+and back. Slow work runs in the writer's thread: a sync, a checkpoint, a large or long command, and waiting for another
+process that has locked the database.
 """
 
 import asyncio
@@ -61,22 +61,22 @@ class Writer:
         self._sync_timer: Timer | None = None
 
     async def check_clock_at_start(self) -> None:
-        """At start, before anything goes by it: it may have been set while no daemon ran."""
+        """Handles a clock change that happened while no daemon ran."""
         await self._queue.run(set_clock, self._read_clock())
 
     def check_clock(self) -> None:
-        """Every commit looks whether the clock was set; this one where there may be none for long."""
+        """Submits an empty commit if the clock was set, so that the change is handled while the daemon is idle."""
         if self._clock_was_set(self._read_clock()):
             self._queue.submit(Command(nothing, None), must_commit=True)
 
     async def work(self) -> None:
-        """The writer task: ends only by being cancelled, or with what the writer cannot go on after."""
+        """The writer task. Ends when it is cancelled, or raises the error after which the writer cannot continue."""
         self._queue.when_filled(self._begin)
         self._queue.begin_soon()
         await self._end
 
     def _begin(self) -> None:
-        """Run the next batch. The queue calls this again only after `when_filled`."""
+        """Runs the next batch. The queue calls this again only after `when_filled`."""
         if self._closed:
             return
         batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
@@ -97,7 +97,7 @@ class Writer:
             self._after_batch(batch, committed, None)
 
     async def close(self) -> None:
-        """After the last command; checkpoints and closes the database on its own thread."""
+        """Called after the last command; checkpoints and closes the database in the writer's thread."""
         self._closed = True
         if self._sync_timer is not None:
             self._sync_timer.cancel()
@@ -126,25 +126,25 @@ class Writer:
             raise error
 
     def _stop_daemon(self, fatal: BaseException) -> None:
-        """Nothing more is begun; the daemon ends with this, and the next start recovers."""
+        """Runs no further batch; `work` raises this error, the daemon exits, and the next start recovers."""
         self.failed = True
         if not self._end.done():
             self._end.set_exception(fatal)
 
     def _transact(self, batch: list[Entry], patient: bool) -> CommitResult:
-        """A clock that was set is dealt with first: nothing is decided by the new time before."""
+        """Handles a clock change before the commands of the batch, since they go by the new time."""
         commands = [entry.command for entry in batch]
         reading = self._read_clock()
-        stepped = self._clock_was_set(reading)
-        if stepped:
+        was_set = self._clock_was_set(reading)
+        if was_set:
             commands.insert(0, Command(set_clock, reading))
         committed = self._database.transact(commands, self._clock.now(), claim if self.claiming else None, patient)
-        if stepped:
+        if was_set:
             self._clock_step_handled(reading, committed.results.pop(0))
         return committed
 
     def _clock_step_handled(self, reading: Reading, result: Any) -> None:
-        """If it could not be done, it is tried again with the next batch."""
+        """Remembers the new offset of the clock. If the change could not be handled, the next batch tries again."""
         if isinstance(result, Exception):
             log.error("verb_failed", verb=set_clock.__name__, exc_info=result)
         else:
@@ -157,7 +157,8 @@ class Writer:
         return abs(reading.offset_ms - self._offset_ms) >= NOTICED_MS
 
     def _commit_in_thread(self, batch: list[Entry]) -> CommitResult:
-        """On the writer's thread. Another process may hold the database: tried a few times, then given up."""
+        """Runs in the writer's thread. While another process has locked the database it retries, BUSY_TRIES times in
+        all."""
         for attempt in range(BUSY_TRIES - 1):
             try:
                 return self._checkpointed(self._transact(batch, patient=True))
@@ -166,7 +167,7 @@ class Writer:
         return self._checkpointed(self._transact(batch, patient=True))
 
     def _checkpointed(self, committed: CommitResult) -> CommitResult:
-        """Once a second while there is something to do, so that no commit on the loop ever has to."""
+        """Checkpoints here, in the thread, so that a commit on the loop never does."""
         if self._checkpoint_due:
             self._checkpoint_due = False
             self._database.checkpoint()
@@ -187,7 +188,7 @@ class Writer:
             listener(committed)
 
     def _sync_within(self, committed: CommitResult) -> None:
-        """At most SYNC_EVERY_MS after the first commit that is not synced comes one that is, whoever it is for."""
+        """Ensures a synced commit at most SYNC_EVERY_MS after an unsynced one."""
         if committed.synced and self._sync_timer is not None:
             self._sync_timer.cancel()
             self._sync_timer = None
@@ -200,8 +201,8 @@ class Writer:
         self._queue.submit(Command(nothing, None, durable=True), must_commit=True)
 
     def _rerun_apart(self, batch: list[Entry], error: Exception) -> None:
-        """A command has failed after it had written. Each runs again in a transaction of its own; the one that fails
-        then is answered and dropped."""
+        """A command failed after it had written. Runs each command of the batch again in a transaction of its own; the
+        one that fails alone gets the error as its reply."""
         if len(batch) > 1:
             self._queue.put_back(batch)
             self._one_by_one = len(batch)
@@ -213,7 +214,8 @@ class Writer:
             entry.done(error)
 
     def _on_rollback(self, batch: list[Entry], refused: Refusal) -> None:
-        """Nothing of the batch holds (or, at the worst, nobody knows): callers are told, our own commands stay."""
+        """The batch was rolled back, or its outcome is unknown. Replies with the error; commands with `must_commit` are
+        queued again."""
         log.error("batch_lost", code=refused.code, reason=refused.message, commands=len(batch))
         self.trouble = refused.code
         for entry in batch:

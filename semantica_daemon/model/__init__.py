@@ -1,1 +1,1 @@
-"""What is true: pure values and rules; no I/O, no clock, no async, no logging."""
+"""Pure rules: no I/O, no clock, no async, no logging."""

@@ -69,7 +69,7 @@ def _is_queue_name(name: str) -> bool:
 
 
 def _check_schedule(schedule: Schedule) -> None:
-    """Each type needs its own; whatever else is given has to hold as well."""
+    """Each type requires its own field; fields of other types may be added, except to IMMEDIATE."""
     if schedule.type == "IMMEDIATE":
         for field in GOES_WITH:
             value = getattr(schedule, field)
@@ -107,13 +107,13 @@ def _later(path: str) -> NotSupported:
 
 
 def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:
-    """As it is stored, shown and hashed."""
+    """The environment with secret values removed."""
     if env_vars is None:
         return None
     return {name: environment.REDACTED if environment.is_secret(name) else env_vars[name] for name in env_vars}
 
 
 def spec_hash(spec: JobSpec) -> str:
-    """What an idempotency key stands for: the spec without the fields that may differ between tries."""
+    """Hash of the spec, to detect reuse of a key for another job. Fields that may differ between tries are left out."""
     bare = msgspec.structs.replace(spec, **UNHASHED, env_vars=redacted(spec.env_vars))
     return hashlib.sha256(msgspec.json.encode(bare, order="deterministic")).hexdigest()

@@ -1,4 +1,4 @@
-"""What is known of the machine, as far as jobs wait for it; `engine/machine` finds it out."""
+"""Idle and power of the machine, as far as jobs wait for them; `engine/machine` measures them."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ Need = tuple[int, int]  # (wait_for_idle, require_charging), as the columns say 
 
 
 class Facts(Struct, frozen=True):
-    """What nobody knows is false: a job that waits for it goes on waiting."""
+    """An unknown fact counts as false, so the job keeps waiting."""
 
     idle: bool = False
     charging: bool = False
@@ -18,7 +18,7 @@ class Facts(Struct, frozen=True):
 
     @property
     def met(self) -> list[Need]:
-        """The needs that are met now; no need always is."""
+        """The needs that are met now; a job without needs is always among them."""
         return [(idle, charging) for idle in (0, 1) for charging in (0, 1) if self.meet(idle, charging)]
 
 
@@ -29,7 +29,7 @@ class CurrentFacts(Struct):
 
 
 class Needs(Struct, frozen=True):
-    """From which instant on somebody waits for it; None: nobody does."""
+    """The earliest instant at which a job needs idle or power; None: no job does."""
 
     idle_at: int | None = None
     power_at: int | None = None
@@ -42,5 +42,5 @@ class Needs(Struct, frozen=True):
         return {kind for kind, since in at.items() if since is not None and since <= now}
 
     def next(self, now: int) -> int | None:
-        """The first that is still to come."""
+        """The earliest instant after `now`."""
         return min((at for at in (self.idle_at, self.power_at) if at is not None and at > now), default=None)

@@ -1,4 +1,4 @@
-"""How a run ended, as a value; `model/retry` says what that means for its job."""
+"""How a run ended, as a value; `model/retry` decides what that means for its job."""
 
 from typing import Literal
 
@@ -12,9 +12,9 @@ Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "lost"]
 
 
 class Outcome(Struct, frozen=True):
-    """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not the job's own doing;
-    `unstarted`: nothing of it ever ran; `lost`: what it needs of the machine was, and it waits for that again.
-    `took_ms`: by the monotonic clock; None when nobody was there."""
+    """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not caused by the job itself;
+    `unstarted`: its process never started; `lost`: idle or power ended, the job waits again. `took_ms`: by the
+    monotonic clock; None: the daemon did not see the end."""
 
     result: str | None = None
     error: Error | None = None
@@ -26,7 +26,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def failed_claim(self) -> bool:
-        """It counts as one of the few that a job is allowed."""
+        """True when the run failed before its process started; counts towards the claim limit."""
         return self.unstarted and not self.interrupted
 
 

@@ -66,12 +66,12 @@ class MachineStatus(Struct, frozen=True):
     power_detail: str = ""
 
 
-def explain(job: JobSituation, seen: MachineStatus, now: int, clock: Callable[[int], str]) -> Explanation:
+def explain(job: JobSituation, machine: MachineStatus, now: int, clock: Callable[[int], str]) -> Explanation:
     """`clock` renders an instant in the zone of the reader."""
-    reasons = [rendered(reason, now, clock) for reason in _reasons(job, seen, now)]
+    reasons = [rendered(reason, now, clock) for reason in _reasons(job, machine, now)]
     summary = "; ".join(reason.message for reason in reasons)
     position = job.ahead if job.state == state.QUEUED else None
-    start = _estimate(job, seen, reasons, now)
+    start = _estimate(job, machine, reasons, now)
     return Explanation(job.job_id, job.state, summary, reasons, position, start, job.claim_attempts)
 
 
@@ -80,9 +80,9 @@ def rendered(reason: Reason, now: int, clock: Callable[[int], str]) -> Reason:
     return replace(reason, message=prose.reason(asdict(reason), now, clock))
 
 
-def _reasons(job: JobSituation, seen: MachineStatus, now: int) -> list[Reason]:
+def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason]:
     if job.state == state.SCHEDULED:
-        return [*_time(job, now), *_events(job), *_machine(job, seen), *_turn(job)] or [Reason("time", at=now)]
+        return [*_time(job, now), *_events(job), *_machine(job, machine), *_turn(job)] or [Reason("time", at=now)]
     if job.state == state.QUEUED:
         return [*_paused(job), *_lane(job), *_ahead(job)]
     return [_running(job) if job.state == state.RUNNING else _ended(job)]
@@ -109,13 +109,15 @@ def _events(job: JobSituation) -> list[Reason]:
     return reasons
 
 
-def _machine(job: JobSituation, seen: MachineStatus) -> list[Reason]:
+def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
     reasons = []
-    if job.wait_for_idle and not seen.idle:
-        known, detail = seen.idle is not None, seen.idle_detail or None
-        reasons.append(Reason("idle", idle_for_ms=seen.idle_for_ms, idle_ms=seen.idle_ms, known=known, detail=detail))
-    if job.require_charging and not seen.charging:
-        reasons.append(Reason("power", known=seen.charging is not None, detail=seen.power_detail or None))
+    if job.wait_for_idle and not machine.idle:
+        known, detail = machine.idle is not None, machine.idle_detail or None
+        reasons.append(
+            Reason("idle", idle_for_ms=machine.idle_for_ms, idle_ms=machine.idle_ms, known=known, detail=detail)
+        )
+    if job.require_charging and not machine.charging:
+        reasons.append(Reason("power", known=machine.charging is not None, detail=machine.power_detail or None))
     return reasons
 
 
@@ -169,10 +171,10 @@ def _ended(job: JobSituation) -> Reason:
     return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
 
 
-def _estimate(job: JobSituation, seen: MachineStatus, reasons: list[Reason], now: int) -> int | None:
+def _estimate(job: JobSituation, machine: MachineStatus, reasons: list[Reason], now: int) -> int | None:
     """The start of the job by the recent run times of its queue; None when it cannot be estimated."""
     if job.state == state.SCHEDULED:
-        return _when_due(seen, reasons, now)
+        return _when_due(machine, reasons, now)
     if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
@@ -201,13 +203,13 @@ def _end_of(job: JobSituation, job_id: str, now: int) -> int | None:
     return max(now, *(run.started_at + job.recent_run_ms for run in job.running if run.job_id == job_id))
 
 
-def _when_due(seen: MachineStatus, reasons: list[Reason], now: int) -> int | None:
+def _when_due(machine: MachineStatus, reasons: list[Reason], now: int) -> int | None:
     at = now
     for reason in reasons:
         if reason.kind in ("time", "retry", "debounce") and reason.at is not None:
             at = max(at, reason.at)
-        elif reason.kind == "idle" and seen.idle_for_ms is not None:
-            at = max(at, now + seen.idle_ms - seen.idle_for_ms)
+        elif reason.kind == "idle" and machine.idle_for_ms is not None:
+            at = max(at, now + machine.idle_ms - machine.idle_for_ms)
         else:
             return None
     return at

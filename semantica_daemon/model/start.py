@@ -10,8 +10,8 @@ from semantica_daemon.wire.reason import Reason
 
 
 class Start(Struct, frozen=True, gc=False):
-    """How a job begins. `at`: its time, if it has one; `is_delay`: counted from now, not a time of day. `unmet`: how
-    many things must happen once before it may start. `postponed_since`: since when its lane has had no rest."""
+    """How a job begins. `at`: its time, if it has one; `is_delay`: counted from now, not a time of day. `unmet`: the
+    number of gates that must open before it may start. `postponed_since`: when the current debounce began."""
 
     state: str
     at: int | None = None
@@ -25,7 +25,7 @@ AT_ONCE = Start(state.QUEUED)
 
 
 def start(spec: JobSpec, now: int, postponed_since: int | None, awaits_turn: bool) -> Start:
-    """`postponed_since`: of the job in its lane that it replaces."""
+    """`postponed_since`: of the job that this one replaces in its lane."""
     schedule = spec.schedule
     if schedule is IMMEDIATE and spec.debounce_ms is None and spec.deadline is None and not awaits_turn:
         return AT_ONCE
@@ -49,7 +49,7 @@ def _time(spec: JobSpec, now: int, since: int | None) -> tuple[int | None, bool]
 
 
 def quiet_at(now: int, since: int, debounce_ms: int, max_wait_ms: int | None) -> int:
-    """When the lane has been quiet long enough, should nothing more arrive; or has been busy for too long."""
+    """The instant at which the debounce ends if no further job arrives, at most `max_wait_ms` after `since`."""
     quiet = now + debounce_ms
     return quiet if max_wait_ms is None else min(quiet, since + max_wait_ms)
 
@@ -68,7 +68,7 @@ def _warnings(spec: JobSpec, now: int, start_at: int | None) -> tuple[str, ...]:
 
 
 def start_reasons(spec: JobSpec, begins: Start, now: int, lane_busy: bool) -> list[Reason]:
-    """What holds back a job that begins so, as job.plan reports it."""
+    """What holds the new job back, as job.plan reports it."""
     if begins.state == state.SUPERSEDED:
         return [Reason("superseded")]
     if begins.state == state.QUEUED:

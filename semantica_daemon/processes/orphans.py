@@ -119,7 +119,7 @@ def _still_alive(before: dict[Process, str]) -> dict[Process, str]:
 
 
 def _wait_for_exit(pids: list[int]) -> None:
-    """Until one of them ends, 50 ms at most."""
+    """Waits until one process ends, at most 50 ms."""
     open_pidfd: Callable[..., object] = getattr(os, "pidfd_open", lambda pid: None)
     poll = select.poll()
     handles = []

@@ -1,1 +1,1 @@
-"""The socket: framing, JSON-RPC, connections, and the code behind each method of the wire."""
+"""JSON-RPC server: everything that knows the socket."""

@@ -26,7 +26,7 @@ MAX_TURNS = 4
 
 
 class Services(Struct, frozen=True):
-    """What the calls of every connection work with."""
+    """Dependencies shared by the calls of all connections."""
 
     table: MethodTable
     commands: CommandQueue

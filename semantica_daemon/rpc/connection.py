@@ -16,7 +16,7 @@ OpenConnections = set["Connection"]
 
 
 class Connection(Session, Receiver):
-    """Enters itself into `connections`, and leaves it when it is lost."""
+    """Registers itself in `connections` until it closes."""
 
     def __init__(self, services: Services, connections: OpenConnections) -> None:
         self.transport = Transport(self)

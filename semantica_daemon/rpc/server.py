@@ -32,9 +32,9 @@ class Server:
             raise StartRefused(f"cannot listen on {self._file.path}: {error}; {hint}", 77) from error
 
     async def check(self) -> int:
-        """A pass. A socket file that was removed or replaced is bound again (if that fails, in the next pass), and
-        clients that are gone are let go. Without its lock or its database the daemon would acknowledge jobs that
-        no later daemon can read: it stops."""
+        """A pass. Binds a socket file again that was removed or replaced (if that fails, the next pass tries again),
+        and closes connections whose client is gone. Without its lock or its database the daemon would acknowledge jobs
+        that no later daemon can read, so it stops."""
         if (path := self._lock.lost()) is not None:
             raise HomeLost(f"{path} was removed or replaced while the daemon was running")
         if self._listener is not None and not self._file.is_unchanged:
@@ -44,7 +44,7 @@ class Server:
         return self._clock.now() + CHECK_EVERY_MS
 
     async def _listen_again(self, old: Listener) -> None:
-        """Unless the folder was moved, or another daemon answers there by now."""
+        """Does nothing if the folder was moved, or another daemon answers at the path by now."""
         path = self._file.path
         try:
             if self._lock.is_moved or self._file.is_answered():
@@ -57,7 +57,7 @@ class Server:
             log.error("socket_cannot_be_bound", path=str(path), reason=str(error))
 
     def close(self) -> None:
-        """No new connections. The file goes first, so that clients see at once that no daemon is there."""
+        """Accepts no new connections. Removes the file first, so that clients see at once that no daemon is there."""
         listener, self._listener = self._listener, None  # or the next check would bind it again
         self._file.remove()
         if listener is not None:

@@ -16,7 +16,7 @@ class SocketFile:
 
     @property
     def is_unchanged(self) -> bool:
-        """Nobody has removed or replaced the file since it was bound."""
+        """Whether the file is still the one that was bound, by its inode."""
         return _inode(self.path) == self._inode
 
     def bind(self) -> socket.socket:

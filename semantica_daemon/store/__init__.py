@@ -1,1 +1,1 @@
-"""What is remembered: all SQL."""
+"""Persistence: all SQL."""

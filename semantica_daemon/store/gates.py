@@ -1,9 +1,10 @@
-"""What holds a job back, as rows and counters, so that a claim never looks at a job it cannot start.
+"""The gates that hold a job back, as rows and counters, so that a claim never reads a job it cannot start.
 
 Latched gates open once: an event, a condition, the job's turn in a schedule (later: its parents, a hold). Each is a row
 of job_conditions, counted in jobs.unmet; the transaction that opens the last one makes the job QUEUED.
-Room gates come and go: a lane has room for one job (later: concurrency keys). A job that becomes QUEUED takes the room
-until it ends or waits again; one that finds no room is marked blocked_by, and whoever leaves the room opens the next.
+Room gates open and close. A room is a lane or key with space for one job (only lanes so far; later: concurrency keys).
+A job that becomes QUEUED takes its room until it ends or becomes SCHEDULED again. A job whose room is taken gets the
+name of the room in blocked_by; the job that releases the room unblocks the next one.
 """
 
 from collections.abc import Iterable
@@ -68,7 +69,7 @@ def add(tx: Tx, job_id: str, gates: Iterable[tuple[str, str]], waiting: bool) ->
 
 
 def newest(tx: Tx) -> int:
-    """Gates made later than this one are not opened by what happens now."""
+    """The newest gate. An event that comes now opens no gate that is made later."""
     found: int = tx.execute(NEWEST).fetchone()[0]
     return found
 
@@ -87,7 +88,7 @@ def open_for(tx: Tx, gate: tuple[str, str], upto: int, most: int, about: dict[st
 
 
 def close(tx: Tx, job: ChangedJob) -> None:
-    """The job has ended: nothing is to open its gates any more."""
+    """Closes the gates of a job that has ended: nothing opens them any more."""
     tx.execute(CLOSE, (job.job_id,))
 
 
@@ -116,7 +117,7 @@ def _open(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int |
 
 
 def blocking_room(tx: Tx, job: ChangedJob) -> str | None:
-    """The room that a job about to become QUEUED has to wait for."""
+    """The room that a job about to become QUEUED must wait for; None if it is free."""
     if job.lane is None:
         return None
     taken = tx.execute(LANE_IS_TAKEN, (job.subject_key, job.job_type, job.number)).fetchone()
@@ -124,7 +125,7 @@ def blocking_room(tx: Tx, job: ChangedJob) -> str | None:
 
 
 def release_room(tx: Tx, job: ChangedJob) -> None:
-    """The job, as it was, has had the room of its lane; the next one that is blocked there may be claimed."""
+    """Frees the room that the job had taken in its former state, and unblocks the next job of that lane."""
     if job.lane is None or job.state == state.SCHEDULED or job.blocked_by is not None:
         return
     row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()

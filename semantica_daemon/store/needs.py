@@ -1,4 +1,4 @@
-"""Which jobs wait for the machine, and from when on: asked by the scheduler's verb and by `engine/machine`."""
+"""The query for jobs that need idle or power, and from when on; `writes/promote` and `engine/machine` use it."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ async def needs(db: Connection) -> Needs:
 
 
 def from_row(row: Any) -> Needs:
-    """A row of NEEDS: what is queued or may have to be stopped is looked after at once."""
+    """From a row of NEEDS. Jobs that are queued, or run with `stop_when_lost`, need the machine watched at once."""
     due, queued = row[:3], row[3:6]
     idle = [due[0], due[2], *_at_once(queued[0], queued[2], row[6])]
     power = [due[1], due[2], *_at_once(queued[1], queued[2], row[7])]

@@ -1,4 +1,4 @@
-"""The question behind job.explain: a job and what stands around it, in one snapshot."""
+"""The query of job.explain: a job with its queue, lane and schedule, in one snapshot."""
 
 from typing import Any
 

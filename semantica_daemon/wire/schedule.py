@@ -18,13 +18,13 @@ class PutScheduleParams(Params, frozen=True):
     template_id: Annotated[Label, about("id or name of the template that its jobs are made from")]
     cron_expression: Annotated[
         Annotated[str, Meta(min_length=1, max_length=256)],
-        about("five fields, six with seconds first, or @daily and its kin"),
+        about("five fields, six with seconds first, or a shortcut such as @daily"),
     ]
     timezone: Annotated[
         Annotated[str, Meta(min_length=1, max_length=256)], about("zone of the cron expression, such as Europe/Berlin")
     ] = "UTC"
     enabled: Annotated[bool | None, about("whether it fires; default: true for a new one, else unchanged")] = None
-    param_overrides: Annotated[dict[str, Any] | None, about("laid over the template's payload")] = None
+    param_overrides: Annotated[dict[str, Any] | None, about("merged into the template's payload")] = None
     misfire: Annotated[
         Misfire, about("times missed while the daemon was away: run once for all, skip them, or run all")
     ] = "run_once"
@@ -59,7 +59,7 @@ class ScheduleView(Struct, frozen=True):
     cron_expression: Annotated[str, about("when it fires")]
     timezone: Annotated[str, about("zone of the cron expression")]
     enabled: Annotated[bool, about("whether it fires")]
-    param_overrides: Annotated[Raw, about("laid over the template's payload")]
+    param_overrides: Annotated[Raw, about("merged into the template's payload")]
     misfire: Annotated[str, about("run_once, skip or run_all")]
     overlap: Annotated[str, about("queue, skip or supersede")]
     last_triggered_at: Annotated[int | None, about("when it last made a job")]

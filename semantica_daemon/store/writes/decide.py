@@ -1,6 +1,6 @@
-"""What an enqueue will do: reads what is known of the key, the lane and the queue, and asks the planner.
+"""Decides what an enqueue will do: reads what is stored about the key, the lane and the queue, and calls the planner.
 
-`enqueue` carries it out; `job.plan` only tells it.
+`enqueue` carries the decision out; job.plan returns the decision without storing it.
 """
 
 from typing import Literal
@@ -39,7 +39,7 @@ LIVE_OF_SUBJECT += "AND supersede <> 'none'"
 
 
 class EnqueueDecision(Struct, frozen=True, gc=False):
-    """`existing` is the answer when the job is already known; otherwise `plan` says what is new."""
+    """`existing`: the reply, when the job exists already; otherwise `plan` has the changes to make."""
 
     plan: Plan
     on_running: str = "finish"
@@ -53,18 +53,18 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
         return any(job.state == state.RUNNING and job.job_type == job_type for job in self.live.values())
 
     def postponed_since(self, job_type: str) -> int | None:
-        """Since when its lane has been postponed, by the jobs that it replaces."""
+        """When the debounce of the lane began, taken from the jobs that this one replaces."""
         replaced = (self.live[job_id] for job_id in self.plan.supersede)
         since = (job.postponed_since for job in replaced if job.job_type == job_type)
         return min((at for at in since if at is not None), default=None)
 
     @property
     def winner(self) -> str | None:
-        """Who has superseded it before it came."""
+        """The id of the newer job that already superseded this one."""
         return self.lane.job_id if self.plan.stale and self.lane else None
 
     def grows(self, queue: str) -> bool:
-        """Whether it adds to the waiting jobs of that queue; one it supersedes there makes way for it."""
+        """Whether the job adds to the waiting jobs of that queue; False when it supersedes one of them."""
         if self.existing is not None or self.plan.stale:
             return False
         return not any(self.live[job_id].queue == queue for job_id in self.plan.supersede)
@@ -108,7 +108,8 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
 
 
 def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:
-    """The job of a generation that the lane has seen; of its newest it knows even when the row is gone."""
+    """The reply for a generation that the lane has already had. The lane row remembers its newest job even after that
+    was pruned."""
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": generation}
     row = tx.execute(KNOWN, where).fetchone()
     if row:
@@ -139,5 +140,5 @@ def _ack_of(tx: Tx, job_id: str) -> Ack | None:
 
 
 def _ack_of_pruned(job_id: str, spec: JobSpec, ended: str | None, generation: int | None) -> Ack:
-    """What its lane or its key remembers of a job whose row is gone."""
+    """The reply for a job whose row was pruned, from what its lane or its key has stored."""
     return Ack(job_id, spec.queue, ended or state.DONE, generation, existing=True)

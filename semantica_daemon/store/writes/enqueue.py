@@ -1,4 +1,5 @@
-"""job.enqueue, job.enqueue_many and job.plan: `decide` says what to do, here it is done, or told."""
+"""job.enqueue, job.enqueue_many and job.plan. `decide` makes the decision, this module carries it out; job.plan returns
+the decision without storing it."""
 
 from collections.abc import Iterable
 
@@ -72,7 +73,7 @@ def enqueue_many(tx: Tx, jobs: list[AdmittedJob]) -> Acks:
 
 
 def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
-    """What enqueue would do, stored nowhere."""
+    """Returns what enqueue would do, and stores nothing."""
     decided = decide(tx, job := templates.filled(tx, job))
     if decided.existing is not None:
         known = decided.existing
@@ -128,13 +129,13 @@ def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
 
 
 def outdate(tx: Tx, running: Iterable[int], by: str) -> None:
-    """Those running jobs end as they will, but are not retried."""
+    """Marks these running jobs: they run to their end, but are not retried."""
     for number in running:
         tx.execute(OUTDATE, (by, tx.now, number))
 
 
 def interrupt(tx: Tx, running: Iterable[int], by: str) -> int:
-    """Asks those running jobs to stop; they end SUPERSEDED. Returns how many were not being stopped already."""
+    """Stops these running jobs; they end SUPERSEDED. Returns how many were not being stopped already."""
     interrupted = 0
     for number in running:
         for run_id, subject_key, job_type in tx.execute(INTERRUPT, (by, tx.now, tx.now, number)).fetchall():
@@ -150,7 +151,7 @@ def _keep_lane(tx: Tx, spec: JobSpec, job_id: str, planned: Plan) -> None:
 
 
 def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None:
-    """Each new key also forgets two that have expired, so that the table stays as small as its keys are young."""
+    """Stores the idempotency key, and deletes two expired ones, so that the table does not grow without bound."""
     tx.execute(FORGET_KEYS, {"now": tx.now})
     values = {"key": spec.idempotency_key, "job_id": job_id, "spec_hash": spec_hash}
     tx.execute(KEEP_KEY, {**values, "expires_at": tx.now + spec.idempotency_ttl_ms})

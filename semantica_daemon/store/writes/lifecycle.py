@@ -1,4 +1,4 @@
-"""daemon.started and daemon.stopping, told to the stream; and the command that only wants the commit."""
+"""Emits daemon.started and daemon.stopping; `nothing` forces a commit."""
 
 from semantica_daemon.store.tx import Tx
 
@@ -12,4 +12,4 @@ def stopping(tx: Tx, reason: str) -> None:
 
 
 def nothing(tx: Tx, request: None) -> None:
-    """Everything that was submitted before it is committed by then."""
+    """Does nothing. When it is committed, all commands that were submitted before it are too."""

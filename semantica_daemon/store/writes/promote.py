@@ -1,4 +1,5 @@
-"""What has become due: SCHEDULED jobs join their queue, schedules fire, late jobs are skipped, paused queues resume."""
+"""Handles what has become due: SCHEDULED jobs become QUEUED, schedules fire, late jobs are skipped, paused queues
+resume."""
 
 from msgspec import Struct
 
@@ -54,13 +55,13 @@ FROM (
 
 
 class Promote(Struct, frozen=True):
-    """`most` of each kind: small, so that nobody waits long for the writer; what is left comes right after."""
+    """At most `most` items of each kind per transaction, to keep it short."""
 
     most: int = 6
 
 
 class Due(Struct, frozen=True):
-    """When anything is due next (maybe now), and who waits for the machine."""
+    """The next due instant (may be now), and the idle and power needs of waiting jobs."""
 
     at: int | None
     needs: Needs
@@ -82,7 +83,7 @@ def promote(tx: Tx, request: Promote) -> Due:
 
 
 def promote_opened(tx: Tx) -> None:
-    """Jobs whose last gate was opened in this transaction become QUEUED in it, unless they still wait for a time or the
+    """Makes the jobs QUEUED whose last gate was opened in this transaction, unless they still wait for a time or the
     machine."""
     numbers, tx.opened = tx.opened, []
     for number in numbers:

@@ -1,4 +1,4 @@
-"""queue.configure, queue.pause and queue.resume: durable, and over what the config file says."""
+"""queue.configure, queue.pause and queue.resume. The settings are stored, and win over those of the config file."""
 
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.counts import EVERY_QUEUE
@@ -44,7 +44,7 @@ def pause(tx: Tx, request: PauseParams) -> PauseState:
 
 
 def resume(tx: Tx, request: ResumeParams) -> PauseState:
-    """One queue, or every one; a queue stays paused while all are."""
+    """Resumes one queue, or without a name every queue. A queue stays paused during the global pause."""
     if request.queue is not None:
         return end_pause(tx, request.queue)
     tx.execute(RESUME_NAMED)
@@ -52,7 +52,7 @@ def resume(tx: Tx, request: ResumeParams) -> PauseState:
 
 
 def end_pause(tx: Tx, queue: str) -> PauseState:
-    """Of a queue, or of them all together (EVERY_QUEUE) without those that are paused by name."""
+    """Ends the pause of one queue, or the global pause (EVERY_QUEUE)."""
     changed = tx.execute(RESUME, {"queue": queue}).rowcount
     tx.counts.load_rules(tx.connection)
     named = None if queue == EVERY_QUEUE else queue

@@ -1,7 +1,8 @@
-"""Recovery at start: the holder of the lock knows that every RUNNING job is orphaned. It applies the recovery matrix
-of docs/decisions.md, row by row.
+"""Recovery at start. The daemon holds the lock, so every RUNNING job is orphaned. Applies the recovery matrix of
+docs/decisions.md, row by row.
 
-A job without a run gets one, so that its end can be written. A run that had ended: the job follows it. Else: a crash.
+A job without a run gets one, so that its end can be stored. If the run's end is recorded, the job takes it; otherwise
+the run counts as crashed.
 """
 
 from typing import Any
@@ -32,7 +33,7 @@ COUNT_RUN = "UPDATE jobs SET run_count = ? WHERE number = ?"
 
 
 class RecoveryResult(Struct, frozen=True):
-    """The orphaned jobs and the state each has got."""
+    """The orphaned jobs and the new state of each."""
 
     jobs: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""template.put and template.delete, and the jobs that are made from a template. `catalogue` answers questions."""
+"""template.put and template.delete, and the jobs that are made from a template. `catalogue` has the queries."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ ONCE = ("generation", "idempotency_key", "template_id")
 
 
 def put(tx: Tx, params: PutTemplateParams) -> TemplateAck:
-    """One that could never become a job is refused."""
+    """Creates or replaces a template. Refuses a spec that could never become a job."""
     _check(tx, params.spec)
     spec = check_size(params.spec, "$.spec")
     by_name = tx.execute(BY_NAME, {"name": params.name}).fetchone()
@@ -66,7 +66,7 @@ def find(tx: Tx, key: str) -> tuple[str, str, str]:
 
 
 def filled(tx: Tx, job: AdmittedJob) -> AdmittedJob:
-    """A job that names a template is admitted with what that says; what the call itself says goes before."""
+    """Merges the template's spec; the caller's fields win."""
     if job.spec.template_id is None:
         return job
     given: dict[str, Any] = msgspec.to_builtins(job.spec)
@@ -78,7 +78,7 @@ def filled(tx: Tx, job: AdmittedJob) -> AdmittedJob:
 
 
 def read(text: str | bytes) -> JobSpec:
-    """One that another version has stored may say what this one does not know."""
+    """Raises InvalidParams for a spec stored by an incompatible version."""
     try:
         return msgspec.json.decode(text, type=JobSpec)
     except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ def read(text: str | bytes) -> JobSpec:
 
 
 def check_size(value: Any, path: str) -> str:
-    """As it is stored. Whoever makes a job of it reads it all, each time, inside a transaction."""
+    """Encodes the value; refuses more than MOST_BYTES, since each job reads it inside a transaction."""
     text = msgspec.json.encode(value)
     if len(text) > MOST_BYTES:
         raise _wrong(f"{len(text)} bytes, at most {MOST_BYTES} are kept", path, "put it into a file and name the file")
