@@ -1,4 +1,4 @@
-"""Questions about templates and schedules; `writes/templates` and `writes/schedules` change them."""
+"""Queries for templates and schedules; `writes/templates` and `writes/schedules` change them."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def template(db: Connection, key: str) -> TemplateView:
 
 
 async def schedules(db: Connection, key: str | None = None) -> list[ScheduleView]:
-    """With the next of their times; more take a while to find out, and are nothing a table knows."""
+    """Each has one upcoming time, the stored one; computing more takes long for a rare schedule."""
     return [_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
 
 

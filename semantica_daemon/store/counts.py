@@ -1,6 +1,7 @@
-"""How many jobs each queue has in each state, its totals and its rules, in memory beside the tables.
+"""The number of jobs in each queue and state, the totals and the rules of each queue; in memory, beside the tables.
 
-The single writer owns it; a start or a lost transaction loads it again. Claims and limits never count rows.
+Only the writer uses it. It is loaded at start; a rollback restores it or loads it again. Claims and limits never count
+rows.
 """
 
 import sqlite3
@@ -40,8 +41,8 @@ class Counts:
         self.limits = limits
         self.running = 0
         self.rules_version = 0
-        self._queues: dict[str, dict[str, int]] = {}  # of each queue, the live jobs by state and the totals by name
-        self._before: dict[str, dict[str, int] | None] = {}  # the queues this transaction has changed, as they were
+        self._queues: dict[str, dict[str, int]] = {}  # per queue: live jobs by state, totals by name
+        self._before: dict[str, dict[str, int] | None] = {}  # queues changed by this transaction, as they were before
         self._durable: dict[str, QueueRules] = {}
         self._paused: set[str] = set()
         self._in_force: dict[str, QueueRules] = {}
@@ -76,23 +77,23 @@ class Counts:
         return queue in self._paused or EVERY_QUEUE in self._paused
 
     def depth(self, queue: str) -> int:
-        """How many jobs of the queue wait, whatever for."""
+        """The number of jobs in the queue that have not started."""
         counts = self._queues.get(queue)
         return counts[QUEUED] + counts[SCHEDULED] if counts else 0
 
     @property
-    def room(self) -> int:
+    def free_global_slots(self) -> int:
         """How many more runs the global limit allows."""
         return self.limits.max_slots - self.running
 
     def free_slots(self, queue: str) -> int:
-        """How many runs may start in the queue now, the global limit aside."""
+        """How many runs may start in the queue now, by the limit of the queue alone."""
         if self.is_paused(queue):
             return 0
         return (self.rules(queue).slots or 0) - self._queues[queue][RUNNING]
 
     def move(self, queue: str, origin: str | None, to: str) -> None:
-        """A job of that queue has gone from one state to another; `origin` None: it is new."""
+        """Counts that a job of the queue has changed its state; `origin` None: it is new."""
         counts = self._change(queue)
         if origin is not None:
             counts[origin] -= 1
@@ -104,7 +105,7 @@ class Counts:
         self.running += (to == RUNNING) - (origin == RUNNING)
 
     def add_run(self, queue: str, wait_ms: int, run_ms: int | None) -> None:
-        """A run has ended; `run_ms` None: nobody knows how long it took."""
+        """Counts a run that has ended; `run_ms` None: its duration is unknown."""
         counts = self._change(queue)
         counts["runs"] += 1
         counts["wait_ms"] += wait_ms
@@ -115,7 +116,7 @@ class Counts:
         self._dirty.add(queue)
 
     def begin(self) -> None:
-        """A transaction begins: from here on `undo` takes back what it changes."""
+        """Begins a transaction: `undo` reverts the changes after this call."""
         self._before.clear()
 
     def undo(self) -> None:
@@ -133,7 +134,7 @@ class Counts:
             self._before[queue] = None if counts is None else counts.copy()
         if counts is None:
             counts = self._queues[queue] = dict(NOTHING)
-            self._dirty.add(queue)  # its row in queue_counts is how readers know that there is such a queue
+            self._dirty.add(queue)  # readers list the queues by the rows of queue_counts
         return counts
 
     def flush(self, connection: sqlite3.Connection) -> None:
@@ -143,6 +144,6 @@ class Counts:
 
 
 def moving_average_step(average: int, run_ms: int, known_runs: int) -> int:
-    """How much a run changes the average: a fifth of the difference, and all of it for the first run."""
+    """The change of the average by one run: a fifth of the difference; for the first run, the whole difference."""
     difference = run_ms - average
     return round(difference / 5) if known_runs else difference

@@ -1,4 +1,4 @@
-"""The one write connection: pragmas, and batches of commands in one transaction each. `engine/writer` feeds it."""
+"""The write connection: pragmas, and batches of commands in one transaction each. `engine/writer` calls it."""
 
 import sqlite3
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx, TxContext
 from semantica_daemon.store.writes.promote import promote_opened
 
-# sqlite3 looks for an adapter of every None and bool it binds; one that is registered is found at once.
+# sqlite3 searches an adapter for every None and bool it binds; a registered one is found at once.
 sqlite3.register_adapter(type(None), lambda _: None)
 sqlite3.register_adapter(bool, int)
 
 BUSY_TIMEOUT_MS = 200
-LARGE = 65_536  # bytes of a payload or result that are not written on the loop
-# Checkpoints are the writer's to make, once a second and off the loop; SQLite's own are the net below that.
+LARGE = 65_536  # bytes; larger payloads and results are written in the writer's thread
+# The writer checkpoints once a second, in its thread; SQLite's automatic checkpoint is only the fallback.
 LAST_RESORT_PAGES = 8000
 PRAGMAS = (
     "PRAGMA synchronous = NORMAL",
@@ -46,7 +46,7 @@ ClaimStep = Callable[[Tx], list[Claim]]
 
 
 class Command(Struct, frozen=True, gc=False):
-    """`durable`: answered only after a synced commit."""
+    """`durable`: the reply is sent only after a synced commit."""
 
     verb: Verb
     request: Any
@@ -54,7 +54,8 @@ class Command(Struct, frozen=True, gc=False):
 
 
 class CommitResult(Struct, frozen=True):
-    """What a batch has led to, known only once it is committed. A result may be the exception of its command."""
+    """The results of a committed batch, and what has to happen after the commit. A result may be the exception of its
+    command."""
 
     results: list[Any]
     events: list[StoredEvent]
@@ -66,7 +67,7 @@ class CommitResult(Struct, frozen=True):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """auto_vacuum has to come before WAL, or it is silently ignored."""
+    """auto_vacuum must be set before WAL; after it, SQLite ignores it silently."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -77,7 +78,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 class Database:
-    """Used by one thread at a time, on behalf of the writer."""
+    """Only the writer uses it, from one thread at a time."""
 
     def __init__(
         self,
@@ -106,9 +107,9 @@ class Database:
     def transact(
         self, commands: list[Command], now: int, claim: ClaimStep | None, patient: bool = True
     ) -> CommitResult:
-        """All commands in one transaction, then the claim, then one commit. A command that is refused before it has
-        written anything is answered alone; one that fails later raises FailedAfterWrite, and nothing holds.
-        `patient`: may wait a moment for another process."""
+        """Runs all commands in one transaction, then the claim, then commits. A command that fails before it has
+        written anything gets its exception as its result; one that fails later raises FailedAfterWrite, and everything
+        is rolled back. `patient`: waits up to BUSY_TIMEOUT_MS for another process."""
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
         self._counts.begin()
@@ -117,7 +118,7 @@ class Database:
             results = [self._run(tx, command) for command in commands]
             promote_opened(tx)
             claims = claim(tx) if claim is not None else []
-            if tx.opened:  # by jobs that the claim has skipped: the scheduler's next pass makes them QUEUED
+            if tx.opened:  # opened because the claim skipped a job; the scheduler's next pass makes them QUEUED
                 tx.wake_at(now)
             if sync:
                 failpoints.hit("during_sync")
@@ -140,13 +141,14 @@ class Database:
         return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets)
 
     def checkpoint(self) -> None:
-        """As far as readers allow; the next write then begins the log anew, and it stays small."""
+        """Checkpoints as far as readers allow, so that the WAL stays small."""
         failpoints.hit("during_checkpoint")
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
-        """With a checkpoint, so that the next start reads no log; if another process is in the way, without."""
+        """Checkpoints, so that the next start reads no WAL, unless another process has locked the database; then
+        closes."""
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
@@ -159,7 +161,7 @@ class Database:
         self._ready.load(self._connection)
 
     def _begin(self, sync: bool, patient: bool) -> None:
-        """`synchronous` cannot change inside a transaction, so it is chosen before."""
+        """Sets `synchronous` first, since it cannot change inside a transaction."""
         try:
             self._set("synchronous", "FULL" if sync else "NORMAL")
             self._set("busy_timeout", str(BUSY_TIMEOUT_MS if patient else 0))
@@ -184,7 +186,8 @@ class Database:
             return error
 
     def _flush(self, tx: Tx) -> list[StoredEvent]:
-        """An event that cannot be stored is some command's fault; which one shows when each runs alone."""
+        """If the events cannot be stored, one of the commands is the cause: it is found by running each command
+        alone."""
         try:
             return tx.flush()
         except Exception as error:
@@ -206,7 +209,7 @@ class Database:
             raise
 
     def _abandon(self) -> None:
-        """Nothing of the batch holds; what was kept in memory is loaded again from the tables."""
+        """Rolls back, and loads counts and ready queues again from the tables."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         try:
@@ -216,7 +219,7 @@ class Database:
 
 
 class FailedAfterWrite(Exception):
-    """A command has failed after it had written, so its batch was rolled back: the others must run again without it."""
+    """A command failed after it had written, so its batch was rolled back: the others must run again without it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -224,7 +227,8 @@ class FailedAfterWrite(Exception):
 
 
 def from_outside(error: BaseException) -> bool:
-    """The disk, the memory or another process: the whole batch is lost, even where SQLite kept it open."""
+    """Whether the disk, the memory or another process is the cause. The whole batch is lost then, even if SQLite keeps
+    the transaction open."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (
         sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
@@ -232,7 +236,7 @@ def from_outside(error: BaseException) -> bool:
 
 
 def refusal(error: BaseException) -> Refusal:
-    """What a failed statement means to the caller whose command was in that batch."""
+    """The error for the callers of a batch in which a statement failed."""
     primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return DatabaseBusy("another process holds the database", "try again; nothing was changed")

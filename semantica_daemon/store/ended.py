@@ -1,4 +1,4 @@
-"""All that follows the end of a job, in the transaction that ends it. A new consequence is one function here."""
+"""The consequences of the end of a job, in the transaction that ends it. A new consequence is one function here."""
 
 from semantica_daemon.store import gates
 from semantica_daemon.store.tx import ChangedJob, Tx
@@ -13,7 +13,7 @@ RESET_SCHEDULE_INTERRUPTS = "UPDATE schedules SET interrupts = 0 WHERE schedule_
 
 
 def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> None:
-    """`job` as it was before; `to` its terminal state; `run_status` how its run has ended, if it was running."""
+    """`job`: as it was before; `to`: its terminal state; `run_status`: how its run ended, if it was running."""
     tx.moved(job.queue, job.state, to)
     if job.lane is not None:
         tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
@@ -27,7 +27,7 @@ def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> No
 
 
 def _reset_interrupts(tx: Tx, job: ChangedJob) -> None:
-    """One run was left to finish, so the interruptions in a row are over."""
+    """A run was not interrupted, so the count of interruptions in a row starts again at 0."""
     if job.lane is not None:
         tx.execute(RESET_LANE_INTERRUPTS, (job.subject_key, job.job_type))
     if job.schedule_id is not None:

@@ -48,7 +48,7 @@ SELECTORS = {
 
 
 def the_one(rows: list[Any], prefix: str, id_at: int = 1) -> Any:
-    """The single row of BY_ID or BY_PREFIX, or the refusal that says what to do."""
+    """The single row of BY_ID or BY_PREFIX; raises JobNotFound or AmbiguousId."""
     if not rows:
         raise JobNotFound(f"no job {prefix}", "job.list shows what there is", job_id=prefix)
     if len(rows) > 1:

@@ -1,4 +1,5 @@
-"""New ids of jobs and runs. Ids that are made together lie together in the indexes, so that few pages are written."""
+"""New ids of jobs and runs. Ids that are made at the same time are neighbours in the indexes, so that few pages are
+written."""
 
 from random import Random
 
@@ -7,7 +8,7 @@ VARIANT = {"0": "8", "1": "9", "2": "a", "3": "b"}
 
 
 class Ids:
-    """`random` is also the source of every jitter, so that one seed makes a test repeatable."""
+    """`random` is also the source of all jitter, so that a test is repeatable with a seed."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -15,8 +16,8 @@ class Ids:
         self._head = random.getrandbits(16)
 
     def job(self) -> str:
-        """A v4 UUID whose first four digits count up. With wholly random keys every insert dirties a page of its own
-        (measured: 2.3 × slower at a million rows); and four digits tell recent jobs apart."""
+        """A v4 UUID whose first four digits count up: with wholly random keys each insert writes a page of its own
+        (measured: 2.3 × slower at a million rows). The four digits also distinguish recent jobs."""
         self._head = head = (self._head + 1) & 0xFFFF
         digits = f"{self._bits(106):027x}"
         variant = VARIANT[digits[0]]

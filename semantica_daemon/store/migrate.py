@@ -1,4 +1,5 @@
-"""Brings a database to this version's schema: numbered files, checksums, one transaction a file, fail-stop."""
+"""Migrates a database to this version's schema: numbered files with checksums, one transaction per file. Stops at the
+first error."""
 
 import hashlib
 import sqlite3
@@ -38,7 +39,7 @@ class Migration(Struct, frozen=True):
 
 
 def folder() -> Path:
-    """Inside the wheel, else beside the package (an editable install or a checkout)."""
+    """The folder of the migrations: inside the wheel, or beside the package in an editable install or a checkout."""
     inside = PACKAGE / "migrations"
     return inside if inside.is_dir() else PACKAGE.parent / "migrations"
 
@@ -51,7 +52,7 @@ def released(source: Path) -> list[Migration]:
 
 
 def statements(sql: str) -> Iterator[str]:
-    """The file's statements, one by one; `executescript` would commit the open transaction first."""
+    """Splits the file into statements; `executescript` would commit the open transaction first."""
     pending = ""
     for line in sql.splitlines(keepends=True):
         pending += line
@@ -63,7 +64,8 @@ def statements(sql: str) -> Iterator[str]:
 
 
 def migrate(connection: sqlite3.Connection, now: int, source: Path | None = None) -> list[int]:
-    """Apply what is missing and say which versions that was; refuse what does not fit."""
+    """Applies the missing migrations and returns their versions; refuses a database of a newer version or with altered
+    migrations."""
     migrations = released(source or folder())
     applied = _applied(connection)
     _check_history(applied, migrations)

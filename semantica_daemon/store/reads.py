@@ -1,6 +1,6 @@
-"""Questions: what readers ask, each one statement or one transaction, so that each answer is one consistent snapshot.
+"""Queries of the readers. Each is one statement or one transaction, so that its result is one consistent snapshot.
 
-Async because the readers are aiosqlite's; `rows` turns what comes back into views.
+They are async because the readers use aiosqlite; `rows` converts rows to views.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ WHERE sequence > :since
 ORDER BY sequence
 LIMIT :limit
 """
-# From the newest event of the job back to the cursor, each naming the one before it.
+# From the newest event of the job back to the cursor; each event has the sequence of the one before it.
 _CHAIN = """
 WITH RECURSIVE chain(at) AS (
   SELECT last_event FROM jobs WHERE id = :job_id AND last_event > :since
@@ -116,7 +116,7 @@ ORDER BY queue_counts.queue
 """
 
 # job.list: the number is the order of arrival. A filter with an index of its own uses it; a filter on state or queue
-# walks the index of each state once for each queue and merges what it finds.
+# reads the index of each state once per queue and merges the rows.
 LIST = (
     f"SELECT {rows.LISTED_COLUMNS}, number FROM jobs {{index}} WHERE {{where}} ORDER BY number {{order}} LIMIT :limit"
 )
@@ -130,7 +130,8 @@ INDEX_OF_STATE = {"QUEUED": "idx_jobs_pop", "SCHEDULED": "idx_jobs_scheduled", "
 
 
 class LoggedRun(NamedTuple):
-    """A run of a job (the newest that is asked for, None of all if it has none) and how the job stands."""
+    """The state of a job, and its newest run that matches the request; the fields of the run are None if the job has no
+    run."""
 
     state: str
     exit_code: int | None
@@ -142,7 +143,7 @@ class LoggedRun(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The filters of job.list that are given, by name, and where to go on."""
+    """The filters of job.list that are given, by name, and the cursor of the page."""
 
     filters: dict[str, Any]
     newest_first: bool
@@ -162,7 +163,7 @@ async def job(db: Connection, prefix: str) -> JobWithRuns:
 
 
 async def state(db: Connection, prefix: str) -> tuple[str, str]:
-    """(id, state): all that a wait needs to look at until there is something to show."""
+    """(id, state): the least that a waiting call has to read."""
     sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
     _, job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
     return job_id, now
@@ -177,18 +178,18 @@ async def logged_run(db: Connection, job_id: str, attempt: int | None, run_id: s
 
 
 async def log_is_cut(db: Connection, job_id: str, run_id: str | None) -> bool:
-    """Whether output of that run was lost, for whatever reason; known when it has ended."""
+    """Whether output of that run was lost, for whatever reason; known only after the run has ended."""
     found = await db.execute_fetchall(LOG_IS_CUT, {"job_id": job_id, "run_id": run_id, "since": 0})
     return bool(list(found))
 
 
 async def orphans(db: Connection) -> list[tuple[Any, ...]]:
-    """(run, pid, its start, its boot) of all that an earlier daemon has left running."""
+    """(run id, pid, start of the process, boot id) of each run that an earlier daemon has left RUNNING."""
     return [tuple(row) for row in await db.execute_fetchall(ORPHANS)]
 
 
 async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:
-    """One page and the cursor of the next."""
+    """One page, and the cursor of the next page."""
     found: list[Any] = []
     await db.execute("BEGIN")
     try:
@@ -210,7 +211,7 @@ async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list
 
 
 async def stream_ends(db: Connection) -> tuple[int, int]:
-    """(oldest sequence kept, newest ever given); the newest event is always kept."""
+    """(oldest sequence that is stored, newest that was assigned); the newest event is never pruned."""
     oldest, newest = next(iter(await db.execute_fetchall(ENDS_OF_STREAM)))
     return oldest, newest
 
@@ -224,7 +225,7 @@ async def stats(db: Connection) -> list[QueueStats]:
 
 
 async def _walks(db: Connection, listing: Listing) -> Iterable[dict[str, str]]:
-    """One walk, or one for each (state, queue) when only those could narrow it down."""
+    """The (state, queue) pairs to query one by one; a single query without a pair if another filter has an index."""
     given = listing.filters
     if INDEX_OF.keys() & given.keys() or not ({"state", "queue"} & given.keys()):
         return [{}]

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.store.counts import Counts
 
-# Claim classes, as jobs.claim_class says them: the needs of the machine are bits of it.
+# Claim classes, as stored in jobs.claim_class: the needs of the machine are its bits.
 ANY_SLOT = 0
 NEEDS_IDLE = 1
 NEEDS_MAINS = 2
@@ -48,7 +48,7 @@ class ReadyQueues:
         self._parked.clear()
 
     def offer(self, queue: str, claims: int, place: Place) -> None:
-        """A job with that place has become claimable."""
+        """Enters a job with that place, which has become claimable."""
         if claims < BLOCKED:
             source = (queue, claims)
             best = self._best.get(source)
@@ -56,7 +56,7 @@ class ReadyQueues:
                 self.replace(source, place)
 
     def replace(self, source: Source, place: Place | None) -> None:
-        """Now the best job of that source has this place; None: there is no job left."""
+        """Sets the place of the source's best job; None: the source has no job left."""
         if self._best.get(source) == place:
             return
         if place is None:
@@ -74,7 +74,7 @@ class ReadyQueues:
         """The source of the next job to start, and the place of the best job elsewhere that could start (None: there is
         no other); None when nothing can start."""
         self._unpark_if_changed(counts, facts)
-        if counts.room <= 0 or not self._first_is_startable(counts, facts):
+        if counts.free_global_slots <= 0 or not self._first_is_startable(counts, facts):
             return None
         first = heappop(self._heap)
         other = self._heap[0][0] if self._first_is_startable(counts, facts) else None
@@ -93,7 +93,7 @@ class ReadyQueues:
         return False
 
     def _unpark_if_changed(self, counts: Counts, facts: Facts) -> None:
-        """Rules of queues or facts about the machine have changed: every parked source is looked at again."""
+        """Unparks all sources after the rules of queues or the facts about the machine have changed."""
         if facts != self._facts or counts.rules_version != self._rules_version:
             self._facts, self._rules_version = facts, counts.rules_version
             for queue in list(self._parked):

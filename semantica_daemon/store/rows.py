@@ -1,4 +1,4 @@
-"""From rows of `jobs` and `job_events` to what a caller is shown. JobView is the one list of a job's fields."""
+"""Converts rows of `jobs` and `job_events` to views. JobView is the one list of a job's fields."""
 
 from typing import Any
 

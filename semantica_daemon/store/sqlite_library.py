@@ -10,9 +10,9 @@ CONFIG_MEMSTATUS = 9
 
 
 def tune() -> bool:
-    """Takes a twelfth of the instructions out of every statement: no statistics about memory, whose lock is taken for
-    every allocation, and no lock around each connection, since one thread at a time uses it. Returns False, and changes
-    nothing, where Python brings a SQLite of its own that cannot be reached by name."""
+    """Saves a twelfth of the instructions of every statement: turns off memory statistics, whose lock is taken for
+    every allocation, and the lock of each connection, since one thread at a time uses it. Returns False, changing
+    nothing, if Python brings a SQLite of its own that cannot be loaded by name."""
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL("libsqlite3.so.0")
         if library.sqlite3_shutdown() == SQLITE_OK:

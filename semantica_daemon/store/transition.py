@@ -1,6 +1,5 @@
 """The only code that writes jobs.state. Each function is one named change of a job that was read in this transaction
-(`Tx.read`, `read_run`); it keeps the counts and emits its one event. What follows the end of a job is `ended`'s.
-"""
+(`Tx.read`, `read_run`); it updates the counts and emits one event. `ended` has the consequences of a job's end."""
 
 from typing import Any
 
@@ -77,7 +76,7 @@ SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = 
     attempts = ?, claim_attempts = ?
 WHERE number = ?
 """
-# The time it was given has come once, and does not come again when the clock is set back.
+# Its scheduled time has passed once: the job does not wait for it again when the clock is set back.
 WAIT_AGAIN = """
 UPDATE jobs
 SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, ?), is_delay = 1, expires_at = NULL, updated_at = ?,
@@ -108,7 +107,7 @@ LEVEL_OF_END = {state.FAILED: "error", state.SKIPPED_TTL: "warn", state.SKIPPED_
 
 
 class Running(Struct, frozen=True, gc=False):
-    """The run that a change belongs to, and when it began. `run_number` counts the runs of the job."""
+    """A run that is under way, and when it began. `run_number` counts the runs of the job."""
 
     job_id: str
     run_id: str
@@ -119,7 +118,7 @@ class Running(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A run that was just begun, with what it takes to carry it out."""
+    """A run that was just claimed, with all that the engine needs to start it."""
 
     run: Running
     job_type: str
@@ -132,14 +131,15 @@ class Claim(Struct, frozen=True, gc=False):
 
 
 def read_run(tx: Tx, run: Running) -> ChangedJob | None:
-    """The job of a run; None when the run is no longer the job's current one: a late answer changes nothing."""
+    """The job of a run; None when the run is no longer the job's current run, so that a late report changes nothing."""
     row = tx.execute(READ_RUN, (run.job_number, run.run_id)).fetchone()
     return None if row is None else ChangedJob(*row)
 
 
 def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
-    """QUEUED → RUNNING, with its run; an IN_PROCESS job is also started, any other when its process exists (`begin`).
-    `row`: START_COLUMNS. `starts`: gets the values for START, which the caller executes for all of them at once."""
+    """QUEUED → RUNNING, with a new run. Emits job.started for an IN_PROCESS job; for a command, `begin` does when its
+    process exists. `row`: START_COLUMNS. `starts`: gets the values for START, which the caller executes for all jobs at
+    once."""
     (number, job_id, queue, job_type, _, _, _, deadline, _, user_tag, trace_id,
      event_count, last_event, attempts, run_count, mode, spec, env_vars, payload) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
@@ -163,7 +163,7 @@ def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, .
 
 
 def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
-    """RUNNING → whatever the verdict says, with the end of the run."""
+    """RUNNING → the state of the verdict; stores the end of the run."""
     if verdict.is_stop:
         outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
     if outcome.error is None and outcome.exit_code is None:
@@ -200,7 +200,8 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
 
 
 def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
-    """RUNNING → SCHEDULED: with backoff when it failed; with its attempt given back when idle or mains were lost."""
+    """RUNNING → SCHEDULED: with backoff after a failure; without counting the attempt after idle or mains power
+    ended."""
     if verdict.gives_attempt_back:
         _wait_again(tx, run, job, outcome)
         return
@@ -228,7 +229,8 @@ def _wait_again(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None
 
 
 def _put_back(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
-    """RUNNING → QUEUED: not its own fault, so the attempt is given back. It keeps the room of its lane."""
+    """RUNNING → QUEUED: the run ended through no fault of the job, so the attempt does not count. The job keeps the
+    room of its lane."""
     code = outcome.error.code if outcome.error else ""
     last = tx.emit(job, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
@@ -252,7 +254,7 @@ CARRY_OUT = {
 
 
 def withdraw(tx: Tx, job: ChangedJob) -> bool:
-    """QUEUED → SCHEDULED: idle or mains were lost before it could start."""
+    """QUEUED → SCHEDULED: idle or mains power ended before the job could start."""
     if job.state != state.QUEUED:
         return False
     last = tx.emit(job, event.SCHEDULED, "the machine is no longer as it needs it")
@@ -264,7 +266,7 @@ def withdraw(tx: Tx, job: ChangedJob) -> bool:
 
 
 def promote(tx: Tx, job: ChangedJob) -> bool:
-    """SCHEDULED → QUEUED: due, and nothing left to wait for but a slot and perhaps its lane."""
+    """SCHEDULED → QUEUED: the job is due, and waits only for a slot and perhaps for the room of its lane."""
     if job.state != state.SCHEDULED or job.unmet:
         return False
     last = tx.emit(job, event.QUEUED)
@@ -280,7 +282,8 @@ def promote(tx: Tx, job: ChangedJob) -> bool:
 
 
 def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message: str = "") -> bool:
-    """QUEUED or SCHEDULED → SUPERSEDED (`by` that job), CANCELLED or SKIPPED_*. False when its state forbids it."""
+    """QUEUED or SCHEDULED → SUPERSEDED (`by` that job), CANCELLED or SKIPPED_*. Returns False if the job's state does
+    not allow it."""
     if job.state == state.RUNNING or to not in state.TRANSITIONS[job.state]:
         return False
     facts = {"superseded_by": by} if by else None
@@ -291,7 +294,7 @@ def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message
 
 
 def _count_run(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
-    """Into the totals of its queue. Nobody knows when a run that crashed has ended, so its duration is left out."""
+    """Adds the run to the totals of its queue. The end of a crashed run is unknown, so its duration is left out."""
     crashed = outcome.error is not None and outcome.error in (CRASHED.error, ESCAPED.error)
     waited = max(0, (job.started_at or 0) - (job.queued_at or 0))
     tx.counts.add_run(job.queue, waited, None if crashed else _took(tx, run, outcome))

@@ -1,4 +1,4 @@
-"""A transaction as a verb sees it: statements, the current instant, and what is published once it is committed.
+"""A transaction as a verb sees it: statements, the current instant, and what is published after the commit.
 
 Verbs read a job as a `ChangedJob`, change it through `transition`, and emit events here.
 """
@@ -40,7 +40,7 @@ INSERT INTO job_events (
 
 
 class ChangedJob(Struct, frozen=True, gc=False):
-    """A job as it was before the change: the columns that its transitions, events and `ended` go by."""
+    """A job as it was before the change: the columns that transitions, events and `ended` use."""
 
     number: int
     job_id: str
@@ -78,7 +78,7 @@ class ChangedJob(Struct, frozen=True, gc=False):
 
     @property
     def lane(self) -> str | None:
-        """The name of its lane's room; None when it belongs to no lane."""
+        """The name of its lane's room; None when the job is in no lane."""
         in_lane = self.subject_key and self.supersede != "none"
         return lane_room(self.subject_key, self.job_type) if in_lane else None
 
@@ -91,14 +91,14 @@ READ_JOB = f"SELECT {', '.join(ChangedJob.__struct_fields__).replace('job_id', '
 
 
 class StopRun(Struct, frozen=True, gc=False):
-    """A running attempt that must end now, and why."""
+    """A run that must be stopped after the commit, and why."""
 
     run_id: str
     cause: Stop
 
 
 class TxContext(Struct):
-    """What every transaction of a database works with."""
+    """The objects that all transactions of a database share."""
 
     counts: Counts
     ready: ReadyQueues
@@ -141,17 +141,17 @@ class Tx:
         return self.position
 
     def defer(self, sql: str, values: tuple[Any, ...]) -> None:
-        """Executes a statement at the end of the transaction, together with others of its kind: for writes that nothing
-        in the transaction reads."""
+        """Executes the statement at the end of the transaction, together with others like it. Only for writes that are
+        not read in the same transaction."""
         self._deferred.setdefault(sql, []).append(values)
 
     def wake_at(self, instant: int | None) -> None:
-        """Something becomes due then; the scheduler is woken after the commit."""
+        """Wakes the scheduler after the commit, for something that is due at `instant`."""
         if instant is not None and (self.due is None or instant < self.due):
             self.due = instant
 
     def moved(self, queue: str, origin: str | None, to: str) -> None:
-        """A job of that queue has gone from one state to another; `origin` None: it is new."""
+        """Counts that a job of the queue has changed its state; `origin` None: it is new."""
         self.counts.move(queue, origin, to)
         if origin == RUNNING:
             self.ready.slot_freed(queue)
@@ -159,18 +159,19 @@ class Tx:
     def emit(
         self, job: ChangedJob, event_type: str, message: str = "", payload: Any = None, level: str = "info"
     ) -> int:
-        """The next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""
+        """Emits the next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""
         about = (job.number, job.job_id, job.event_count + 1, job.last_event, job.trace_id, job.queue, job.user_tag)
         return self.emit_as(about, event_type, message, payload, level)
 
     def announce(
         self, event_type: str, message: str, payload: Any = None, queue: str | None = None, level: str = "info"
     ) -> None:
-        """An event of no job: queue.*, schedule.*, event.* and daemon.*."""
+        """Emits an event that belongs to no job: queue.*, schedule.*, event.* and daemon.*."""
         self.emit_as((None, None, None, None, None, queue, None), event_type, message, payload, level)
 
     def emit_as(self, about: tuple[Any, ...], event_type: str, message: str, payload: Any, level: str) -> int:
-        """`about`: job number, job id, job_sequence, the job's event before, trace id, queue, tag."""
+        """`about`: job number, job id, job_sequence, sequence of the job's previous event, trace id, queue, user
+        tag."""
         number, job_id, job_sequence, previous, trace_id, queue, user_tag = about
         body = "{}" if payload is None else encode(payload).decode()
         sequence = self.next_sequence
@@ -186,7 +187,7 @@ class Tx:
         return sequence
 
     def flush(self) -> list[StoredEvent]:
-        """Stores what was deferred, events among it, and the totals; called once, last."""
+        """Executes the deferred statements, events included, and stores the totals; called once, at the end."""
         for sql, values in self._deferred.items():
             self.connection.executemany(sql, values)
         self.counts.flush(self.connection)

@@ -1,4 +1,4 @@
-"""The process of a SUBPROCESS run exists: its identity is stored at once, and only now is the job started."""
+"""Records that the process of a SUBPROCESS run has started: stores its identity, and emits job.started."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ WHERE number = ?
 
 
 class Begun(Struct, frozen=True):
-    """`pid_started_at` is counted from the boot that `boot_id` names."""
+    """`pid_started_at`: ms since the boot that `boot_id` names."""
 
     run: Running
     pid: int
@@ -36,7 +36,7 @@ def begin(tx: Tx, begun: Begun) -> None:
 
 
 def begin_job(tx: Tx, job: ChangedJob, begun: Begun) -> ChangedJob:
-    """The job as it is after its start."""
+    """Returns the job as it is after its start."""
     run = begun.run
     identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
     tx.execute(NAME_PROCESS, (*identity, run.job_number, run.run_number))

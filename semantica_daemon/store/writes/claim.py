@@ -1,5 +1,5 @@
-"""Free slots take the next jobs. The writer runs this last in every transaction, so that whatever a batch has queued,
-freed or opened starts in the commit that made it so; a job is never RUNNING without a slot."""
+"""Claims jobs for free slots. The writer runs this last in every transaction, so that a job starts in the same commit
+that queued it, opened its last gate or freed a slot for it. A job is never RUNNING without a slot."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from semantica_daemon.store.ready import Place, Source
 from semantica_daemon.store.transition import Claim
 from semantica_daemon.store.tx import Tx
 
-# The next jobs of one source: every row it returns can be started, but for those whose time has run out.
+# The next jobs of one source: each can be started, unless its deadline or TTL has passed.
 POP = f"""
 SELECT {transition.START_COLUMNS}
 FROM jobs INDEXED BY idx_jobs_pop
@@ -20,7 +20,7 @@ LIMIT ?
 
 
 def claim(tx: Tx) -> list[Claim]:
-    """In the order of all queues together: priority, position, created_at, id."""
+    """Claims in the order of all queues together: priority, position, created_at, id."""
     claims: list[Claim] = []
     while (best := tx.ready.best(tx.counts, tx.facts)) is not None:
         claims += _take(tx, *best)
@@ -28,21 +28,22 @@ def claim(tx: Tx) -> list[Claim]:
 
 
 def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
-    """As many as there is room for while no other source competes, else one. The row after them is the new best."""
-    room = 1 if other is not None else min(tx.counts.room, tx.counts.free_slots(source[0]))
-    rows = tx.execute(POP, (*source, room + 1)).fetchall()
+    """Claims from one source: all jobs that have a free slot, or one if another source has a startable job too. The row
+    after them is the new best place of the source."""
+    most = 1 if other is not None else min(tx.counts.free_global_slots, tx.counts.free_slots(source[0]))
+    rows = tx.execute(POP, (*source, most + 1)).fetchall()
     if rows and other is not None and other < _place(rows[0]):
-        tx.ready.replace(source, _place(rows[0]))  # its best job was gone, and the other source comes first
+        tx.ready.replace(source, _place(rows[0]))  # the best job was gone, so the other source comes first
         return []
-    tx.ready.replace(source, _place(rows[room]) if len(rows) > room else None)
+    tx.ready.replace(source, _place(rows[most]) if len(rows) > most else None)
     starts: list[tuple[Any, ...]] = []
-    claims = [transition.start(tx, row, starts) for row in rows[:room] if not _is_too_late(tx, row)]
+    claims = [transition.start(tx, row, starts) for row in rows[:most] if not _is_too_late(tx, row)]
     tx.connection.executemany(transition.START, starts)
     return claims
 
 
 def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
-    """Timers end what is too late; a claim that comes before them must not start it."""
+    """Ends a job whose deadline or TTL has passed. The scheduler does so too, but the claim may run before it."""
     deadline, expires_at = row[7], row[8]
     if deadline is not None and deadline <= tx.now:
         return transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_DEADLINE)

@@ -10,7 +10,8 @@ MOST = 50
 
 
 class Emit(Struct, frozen=True):
-    """`newest`: of an event carried out in parts, the newest gate there was when it came; it opens no later ones."""
+    """`newest`: for an event that takes several transactions, the newest gate at the first of them; gates that are made
+    later stay closed."""
 
     key: str
     value: str | None = None
@@ -18,7 +19,7 @@ class Emit(Struct, frozen=True):
 
 
 class EmitPart(Struct, frozen=True):
-    """`more`: there may be others; go on with `newest`."""
+    """`more`: there may be more jobs that wait for the event; call again with `newest`."""
 
     matched: list[str]
     newest: int

@@ -1,4 +1,5 @@
-"""The end of a run: the verdict on its Outcome is decided by one rule (`model/retry`), recorded and carried out.
+"""The end of a run: one rule (`model/retry`) decides from its Outcome what becomes of the job; the decision is stored
+here.
 
 Attempts, shutdown and recovery all end their runs here.
 """
@@ -22,7 +23,7 @@ class Finish(Struct, frozen=True, gc=False):
 
 
 def finish(tx: Tx, end: Finish) -> str | None:
-    """The job's new state; None when the run is no longer the job's (a late answer changes nothing)."""
+    """Returns the job's new state; None, changing nothing, when the run is no longer current."""
     job = read_run(tx, end.run)
     if job is None:
         return None

@@ -1,5 +1,5 @@
-"""The machine is no longer idle, or no longer on mains: queued jobs that need it wait again, and running ones with
-`stop_when_lost` are ended."""
+"""Handles the end of idle or mains power: QUEUED jobs that need it become SCHEDULED again, and running jobs with
+`stop_when_lost` are stopped."""
 
 from semantica_daemon.store import transition
 from semantica_daemon.store.tx import StopRun, Tx
@@ -20,7 +20,8 @@ WHERE state = 'RUNNING' AND json_extract(spec, '$.stop_when_lost') = 1
 
 
 def lost(tx: Tx, request: None) -> bool:
-    """Goes by what is known of the machine now. Returns whether there may be more jobs to withdraw."""
+    """Uses the facts about the machine at the start of the transaction. Returns whether there may be more jobs to
+    withdraw."""
     withdrawn = 0
     for idle, charging in ((0, 1), (1, 0), (1, 1)):
         if not tx.facts.meet(idle, charging):

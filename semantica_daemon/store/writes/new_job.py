@@ -1,4 +1,4 @@
-"""Writes the row of a new job, its gates and its first event. Later changes of the row are `transition`'s."""
+"""Writes the row of a new job, its gates and its first event. `transition` makes all later changes."""
 
 from functools import lru_cache
 from operator import attrgetter
@@ -113,7 +113,7 @@ def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
 
 
 def _gates(job: AdmittedJob) -> list[tuple[str, str]]:
-    """What must happen once before the job may start; `model/start` counts the same."""
+    """The latched gates of the job; `model/start` counts the same ones."""
     schedule, origin = job.spec.schedule, job.origin
     if schedule is IMMEDIATE and not origin.awaits_turn:
         return []
@@ -126,7 +126,8 @@ def _gates(job: AdmittedJob) -> list[tuple[str, str]]:
 
 
 def _wake(tx: Tx, job_id: str, queue: str, current: str, others: dict[str, Any]) -> None:
-    """A QUEUED job may be claimed; a SCHEDULED one is due at its time, once its gates are open."""
+    """Offers a QUEUED job to the claim; wakes the scheduler at the time of a SCHEDULED job without gates, and at a
+    deadline or TTL."""
     if current == state.QUEUED:
         tx.ready.offer(queue, others.get("claim_class", 0), (-others.get("priority", 0), tx.position, tx.now, job_id))
     elif current == state.SCHEDULED and "unmet" not in others:

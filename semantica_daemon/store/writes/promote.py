@@ -9,7 +9,7 @@ from semantica_daemon.store import needs, transition
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import fire, queues
 
-# One walk for each need of the machine that is met: what is not is never looked at.
+# One query per combination of needs that is met, so that jobs whose needs are not met are never read.
 DUE = """
 SELECT number
 FROM jobs INDEXED BY idx_jobs_due

@@ -10,7 +10,7 @@ from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.template import DeleteTemplateResult, PutTemplateParams, TemplateAck, TemplateParams
 
-# By id before by name, should somebody have named one by another's id.
+# An id wins over a name, in case a template is named like the id of another.
 BY_KEY = """
 SELECT template_id, name, spec
 FROM templates
