@@ -9,7 +9,7 @@ from semantica_daemon.cli import job_options, last_job, payload, schedule_option
 from semantica_daemon.cli.command import Command
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
-from semantica_daemon.cli.parser import Namespace, Parser
+from semantica_daemon.cli.parser import Namespace, Parser, type_of
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import result
 from semantica_daemon.client.connection import Connection
@@ -80,7 +80,12 @@ def _print_start(terminal: Terminal, job_id: str, reasons: list[prose.Facts], si
 def options(parser: Parser) -> None:
     job_options.add_options(parser)
     group = parser.add_argument_group("schedules", "make a schedule instead of a job; prints the schedule's id")
-    group.add_argument("--every", metavar="CRON", help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …")
+    group.add_argument(
+        "--every",
+        type=type_of(schedule_options.cron),
+        metavar="CRON",
+        help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …",
+    )
     group.add_argument("--zone", metavar="ZONE", help="the time zone of CRON (default: yours)")
     group.add_argument("--name", metavar="NAME", help="name of the schedule and its template (default: by the command)")
     schedule_options.add_policies(group)

@@ -13,6 +13,7 @@ from semantica_daemon.client.json_types import Json
 
 FIRST_WAIT_MS = 1000
 SELECTORS = {"tag": "user_tag", "group": "chain_group_id", "subject": "subject_key", "queue": "queue"}
+PHRASES = {"tag": "has tag", "group": "is in group", "subject": "is about", "queue": "is in queue"}
 MOST_IDS = 1000
 
 
@@ -24,13 +25,26 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
         return 0
     for job_id in [*result["cancelled"], *result["cancelling"]]:
         terminal.print(job_id)
+    _note_cancelled(terminal, result["cancelled"])
     if result["cancelling"]:
         terminal.note(f"{prose.count(len(result['cancelling']), 'job')} asked to end")
     for job_id in result["unchanged"]:
         terminal.note(f"job {prose.short_id(job_id)} had already ended")
     if not any(result.values()):
-        terminal.note("the selection has no live job")
+        terminal.note(f"no waiting or running job {_selected(arguments)}")
     return 0
+
+
+def _note_cancelled(terminal: Terminal, cancelled: list[str]) -> None:
+    if len(cancelled) == 1:
+        terminal.note(f"job {prose.short_id(cancelled[0])} was cancelled")
+    elif cancelled:
+        terminal.note(f"{len(cancelled)} jobs were cancelled")
+
+
+def _selected(arguments: Namespace) -> str:
+    given = [f"{phrase} {value}" for name, phrase in PHRASES.items() if (value := getattr(arguments, name)) is not None]
+    return given[0] if given else "was named"
 
 
 def _selection(client: Client, arguments: Namespace, terminal: Terminal) -> Json:

@@ -13,7 +13,9 @@ def check(text: str) -> str:
     """A type for argparse: refuses text that cannot be an id before the daemon is asked."""
     if text == LAST or (4 <= len(text) <= 36 and last_job.HEX.issuperset(text)):
         return text
-    raise ValueError(f"{text!r} is not a job id: give at least 4 characters of one, or {LAST}")
+    if last_job.HEX.issuperset(text):
+        raise ValueError(f"{text!r} is not a job id: give 4 to 36 characters of one, or {LAST}")
+    raise ValueError(f"{text!r} is not a job id: job ids contain only 0-9, a-f and -, such as 03a93fac")
 
 
 def resolve(client: Client, paths: Paths, text: str) -> str:

@@ -9,7 +9,7 @@ import os
 from semantica_daemon.cli import payload, start_options, times
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.option_names import FIELDS
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.parser import Namespace, Parser, type_of, whole_number
 from semantica_daemon.client.exit_codes import DATA, USAGE
 from semantica_daemon.client.json_types import Any, Json
 
@@ -47,11 +47,11 @@ def add_options(parser: Parser) -> None:
 def add_options_of_one_job(parser: Parser) -> None:
     """Adds the options of `add` without --every, for `run` and `plan`."""
     add_options(parser)
-    parser.add_argument("--every", type=type_of(_refuse_every), help=argparse.SUPPRESS)
+    parser.add_argument("--every", type=_refuse_every, help=argparse.SUPPRESS)
 
 
 def _refuse_every(text: str) -> Any:
-    raise ValueError("makes a schedule instead of a job: use `semantica add --every`")
+    raise CommandFailed("--every adds a schedule", USAGE, "use `semantica add --every`")
 
 
 def add_options_without_command(parser: Parser) -> None:
@@ -87,7 +87,12 @@ def _add_newest_wins(parser: Parser) -> None:
     add(
         "-s", "--subject", metavar="WHAT", help="what it is about: a newer job of the same subject and type replaces it"
     )
-    add("--generation", type=int, metavar="N", help="version of the subject; must grow (default: counted)")
+    add(
+        "--generation",
+        type=type_of(whole_number),
+        metavar="N",
+        help="version of the subject; must grow (default: counted)",
+    )
     add("--newest-wins", metavar="PATH", help="subject = this file, generation = its time of change")
     add("--supersede", choices=("lane", "subject", "none"), help="which jobs it replaces: of its type, of any, none")
     add("--on-running", choices=("finish", "cancel"), help="let an older job that is running finish, or cancel it")
@@ -97,7 +102,12 @@ def _add_runs(parser: Parser) -> None:
     group = parser.add_argument_group("runs", "D: 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds")
     group.add_argument("--timeout", type=DURATION, metavar="D", help="end a run that takes longer")
     group.add_argument("--grace", type=DURATION, metavar="D", help="time between SIGTERM and SIGKILL (5s)")
-    group.add_argument("--attempts", type=int, metavar="N", help="how many runs it gets when it fails (1)")
+    group.add_argument(
+        "--attempts",
+        type=type_of(whole_number),
+        metavar="N",
+        help="how many runs it gets when it fails (1); 0 and 1 both mean one run",
+    )
     group.add_argument("--backoff", type=DURATION, metavar="D", help="delay before the second run; doubles (1s)")
     group.add_argument("--ttl", type=DURATION, metavar="D", help="skip it when it has waited this long for a slot")
     group.add_argument("--deadline", type=type_of(times.instant), metavar="WHEN", help="do not start it after this")

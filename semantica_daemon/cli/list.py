@@ -33,7 +33,7 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
         if page["next_cursor"] is not None:
             terminal.note(f"the newest {len(page['items'])}; --all shows the rest")
     else:
-        terminal.note("no such job" if filters else "no job yet; `semantica run -- COMMAND` adds one")
+        terminal.note("no job matches" if filters else "no job yet; `semantica run -- COMMAND` adds one")
     return 0
 
 

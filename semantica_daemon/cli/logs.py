@@ -8,7 +8,7 @@ from semantica_daemon.cli import events, ids, outcome
 from semantica_daemon.cli.command import Command
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.parser import Namespace, Parser, type_of, whole_number
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client import output
 from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
@@ -141,8 +141,10 @@ def _print_event(terminal: Terminal, event: Json) -> None:
 def options(parser: Parser) -> None:
     parser.add_argument("id", type=type_of(ids.check), metavar="ID", help="an id, a prefix of one, or @last")
     parser.add_argument("-f", "--follow", action="store_true", help="follow it until the job has ended")
-    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines of the present output")
-    parser.add_argument("--run", type=int, metavar="N", help="the Nth attempt (default: the newest)")
+    parser.add_argument(
+        "-n", "--lines", type=type_of(whole_number), metavar="N", help="only the last N lines of the present output"
+    )
+    parser.add_argument("--run", type=type_of(whole_number), metavar="N", help="the Nth attempt (default: the newest)")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--stdout", dest="only", action="store_const", const="stdout", help="only stdout")
     only.add_argument("--stderr", dest="only", action="store_const", const="stderr", help="only stderr")

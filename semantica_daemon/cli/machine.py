@@ -16,7 +16,7 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.print_json(found)
         return 0
-    tables.pairs([("idle", idle(found)), ("power", power(found)), ("watched", _watched(found))])
+    tables.pairs([("idle", idle(found)), ("power", power(found)), ("watching", _watching(found))])
     if found["sources"] and not terminal.quiet:
         tables.heading("sources, the first answer counts")
         tables.table(COLUMNS, [_row(source) for source in found["sources"]], "detail")
@@ -27,17 +27,20 @@ def idle(found: Json) -> str:
     needed = prose.duration(found["idle_ms"])
     if found["idle"] is None:
         return f"not known, which counts as no (idle is {needed} without input)"
-    quiet = "" if found["idle_for_ms"] is None else f", quiet for {prose.duration(found['idle_for_ms'])} of {needed}"
-    return f"{'yes' if found['idle'] else 'no'}{quiet} (by {found['idle_source']})"
+    idle_for_ms = found["idle_for_ms"]
+    why = "" if idle_for_ms is None else f": {prose.duration(idle_for_ms)} without activity, {needed} needed"
+    return f"{'yes' if found['idle'] else 'no'}{why} (source: {found['idle_source']})"
 
 
 def power(found: Json) -> str:
     text = {True: "on mains", False: "on battery", None: "not known, which counts as battery"}[found["charging"]]
-    return text + (f" (by {found['power_source']})" if found["power_source"] else "")
+    return text + (f" (source: {found['power_source']})" if found["power_source"] else "")
 
 
-def _watched(found: Json) -> str:
-    return f"{' and '.join(found['watching'])}: jobs wait for it" if found["watching"] else "nothing at the moment"
+def _watching(found: Json) -> str:
+    return (
+        f"{' and '.join(found['watching'])}, because jobs wait for it" if found["watching"] else "nothing at the moment"
+    )
 
 
 def _row(source: Json) -> list[object]:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable
 
 from semantica_daemon.cli.command import Command, Subcommands
@@ -11,6 +12,8 @@ from semantica_daemon.client.exit_codes import USAGE
 from semantica_daemon.client.json_types import Any
 
 Namespace = argparse.Namespace
+# Words of other tools, and the subcommand that does the same here.
+OTHER_WORDS = {"run": "trigger", "add": "put", "create": "put", "set": "put", "remove": "delete", "rm": "delete"}
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -27,6 +30,11 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     takes_command = False
     takes_command_after_dashes = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # `-5s` after an option is its value, so that the option's own type refuses it.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def parse(self, arguments: list[str]) -> Namespace:
         """Options may be anywhere before the job's command, which begins with the first word that is not an option, or
@@ -75,7 +83,11 @@ def select(name: str, command: Command | Subcommands, arguments: list[str]) -> t
     if not chosen or chosen.startswith("-"):
         chosen = next(iter(command.commands))
     elif chosen not in command.commands:
-        hint = did_you_mean(chosen, command.commands) or f"there are {', '.join(command.commands)}"
+        same = OTHER_WORDS.get(chosen)
+        hint = (
+            did_you_mean(same if same in command.commands else chosen, command.commands)
+            or f"there are {', '.join(command.commands)}"
+        )
         raise CommandFailed(f"{name}: there is no {chosen}", USAGE, hint)
     else:
         arguments = arguments[:place] + arguments[place + 1 :]
@@ -122,6 +134,13 @@ def type_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
 def positive(text: str) -> int:

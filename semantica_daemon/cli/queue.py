@@ -4,7 +4,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import format, tables, times
 from semantica_daemon.cli.command import Command, Subcommands
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
+from semantica_daemon.cli.parser import Namespace, Parser, type_of, whole_number
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.exit_codes import USAGE
 from semantica_daemon.client.json_types import Json
@@ -91,8 +91,12 @@ def _pause_options(parser: Parser) -> None:
 
 def _set_options(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="QUEUE", help="which queue")
-    parser.add_argument("--slots", type=int, metavar="N", help="how many of its jobs run at once; 0 = none")
-    parser.add_argument("--max-queued", type=int, metavar="N", help="refuse more waiting jobs than this")
+    parser.add_argument(
+        "--slots", type=type_of(whole_number), metavar="N", help="how many of its jobs run at once; 0 = none"
+    )
+    parser.add_argument(
+        "--max-queued", type=type_of(whole_number), metavar="N", help="refuse more waiting jobs than this"
+    )
     parser.add_argument(
         "--on-running", choices=("finish", "cancel"), help="what a newer generation does to a running job"
     )

@@ -11,9 +11,10 @@ from semantica_daemon.cli.follow import copy_output, follow
 from semantica_daemon.cli.parser import Namespace
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.errors import ConnectionLost
+from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import INTERRUPTED, NO_DAEMON, SIGNALLED
 
+STATE_TIMEOUT_S = 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -79,9 +80,27 @@ def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
         terminal.note("interrupted before the daemon answered; `semantica list` shows whether it has the job")
         return
     name = prose.short_id(job_id)
+    what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
     terminal.note(
-        f"job {name} goes on; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+        f"job {name} {what}; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
     )
+
+
+def _is_waiting(terminal: Terminal, job_id: str) -> bool:
+    """Asks over a new connection, because the old one may be in the middle of a reply; False when no answer comes."""
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, STATE_TIMEOUT_S)
+    try:
+        with Client(terminal.paths, autostart=False) as client:
+            return client.call("job.get", job_id=job_id)["state"] in ("QUEUED", "SCHEDULED")
+    except (Detached, CallRefused, ConnectionLost, NoDaemon):
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise Detached
 
 
 def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:

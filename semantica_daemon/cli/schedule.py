@@ -9,7 +9,7 @@ from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.job_text import short_json
 from semantica_daemon.cli.json_argument import parse_object
 from semantica_daemon.cli.parser import Namespace, Parser, positive, type_of
-from semantica_daemon.cli.schedule_options import add_policies, policies
+from semantica_daemon.cli.schedule_options import add_policies, cron, policies
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.exit_codes import USAGE
@@ -67,7 +67,7 @@ def _rows(one: Json) -> list[tuple[str, object]]:
     rows.append(("last", format.instant(one["last_triggered_at"])))
     if one["last_job_id"] is not None:
         rows.append(("last job", one["last_job_id"]))
-    return [*rows, ("made", format.instant(one["created_at"])), ("changed", format.instant(one["updated_at"]))]
+    return [*rows, ("created", format.instant(one["created_at"])), ("changed", format.instant(one["updated_at"]))]
 
 
 def put(arguments: Namespace, terminal: Terminal) -> int:
@@ -191,7 +191,13 @@ def _put_options(parser: Parser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="an existing schedule of this name is replaced")
     add("--template", required=True, metavar="T", help="the template of its jobs, by name or id")
-    add("--cron", required=True, metavar="CRON", help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …")
+    add(
+        "--cron",
+        required=True,
+        type=type_of(cron),
+        metavar="CRON",
+        help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …",
+    )
     add("--zone", metavar="ZONE", help="the time zone of CRON (default: yours)")
     add_policies(parser)
     add("--param", action="append", default=[], type=type_of(parameter), metavar="KEY=VALUE",

@@ -1,4 +1,4 @@
-"""The policies of a schedule, options of `semantica add --every` and of `semantica schedule put`."""
+"""The cron expression and the policies of a schedule: options of `add --every` and of `schedule put`."""
 
 import argparse
 
@@ -6,6 +6,14 @@ from semantica_daemon.cli.parser import Namespace, Parser
 from semantica_daemon.client.json_types import Json
 
 POLICIES = ("misfire", "overlap")
+NUMBERS_OF_FIELDS = (5, 6)
+
+
+def cron(text: str) -> str:
+    """A type for argparse: refuses text that has not the shape of a cron expression; the daemon checks the fields."""
+    if text.startswith("@") or len(text.split()) in NUMBERS_OF_FIELDS:
+        return text
+    raise ValueError(f"{text!r} is not a cron expression: write '*/5 * * * *' or @daily")
 
 
 def add_policies(group: "argparse._ArgumentGroup | Parser") -> None:

@@ -86,7 +86,7 @@ def _rows(found: Json) -> list[tuple[str, object]]:
     shown = ("job_type", "payload", "env_vars", "schedule")
     rows += [(name, value) for name, value in job.items() if name not in shown and value is not None]
     rows.append(("schedules", ", ".join(found["schedules"]) or "-"))
-    return [*rows, ("made", format.instant(found["created_at"])), ("changed", format.instant(found["updated_at"]))]
+    return [*rows, ("created", format.instant(found["created_at"])), ("changed", format.instant(found["updated_at"]))]
 
 
 def put(arguments: Namespace, terminal: Terminal) -> int:

@@ -23,6 +23,8 @@ LOCALTIME, TIMEZONE = "/etc/localtime", "/etc/timezone"
 def duration(text: str) -> int:
     """Milliseconds, of 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds."""
     text = text.strip()
+    if text.startswith("-"):
+        raise ValueError("a duration cannot be negative")
     parts = re.findall(PART, text)
     if re.fullmatch(NUMBER, text):
         ms = float(text) * 1000

@@ -161,11 +161,11 @@ class Sources:
             raise SourceUnavailable(f"the load is not known: {error}") from error
         own, cores, now = self._running(), os.cpu_count() or 1, self._clock.monotonic()
         self._low_load = low_load(self._low_load, averages, own, cores, now)
-        detail = f"load {averages[0]:.2f} with {own} runs of ours on {cores} cores"
+        detail = f"load {averages[0]:.2f} on {cores} cores, {own} Semantica jobs running"
         return (
             (round((now - self._low_load.since) * 1000), detail)
             if self._low_load
-            else (0, f"{detail}: somebody is at work")
+            else (0, f"{detail}: other programs are busy")
         )
 
     async def _ioreg(self) -> Idleness:

@@ -90,7 +90,7 @@ def test_more_than_a_page_is_followed_to_its_end(line: Line, daemon: Process, jo
 def test_nothing_to_list_is_said_on_stderr(line: Line) -> None:
     told = line("list", "-t", "nobody")
     assert (told.code, told.out) == (0, "")
-    assert "no such job" in told.err
+    assert "no job matches" in told.err
     assert line("list", "-t", "nobody", "--json").json == {"items": [], "next_cursor": None}
 
 

@@ -188,6 +188,17 @@ def test_a_signal_leaves_the_job_running_and_says_how_to_come_back(
     assert follower.told() == (0, "begun\ngone on\nended\n", "")
 
 
+def test_a_signal_leaves_a_waiting_job_in_the_queue(line: Line) -> None:
+    begun = line.start("run", "--after", "1h", "--", "true")
+    begun.until("waiting: scheduled for ", "err")
+    begun.signal(signal.SIGINT)
+    told = begun.told()
+    name = line("list", "-q", "-n", "1").out[:8]
+    assert told.code == 130
+    assert f"job {name} stays in the queue; follow it" in told.err
+    line("cancel", name)
+
+
 def test_impatience_changes_nothing(line: Line) -> None:
     begun = line.start("run", "-t", "impatient", "--", "sh", "-c", "echo begun; exec sleep 60")
     begun.until("begun\n")

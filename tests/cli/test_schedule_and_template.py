@@ -73,7 +73,7 @@ def test_a_schedule_that_is_refused_leaves_everything_as_it_was(line: Line, daem
     with pytest.raises(RpcError):
         daemon.call("template.get", template_id="fresh")
     line("add", "--every", "@daily", "--name", "known", "--", "echo", "old")
-    assert line("add", "--every", "every day", "--name", "known", "--", "echo", "new").code == 64
+    assert line("add", "--every", "0 3 30 2 *", "--name", "known", "--", "echo", "new").code == 64
     assert daemon.call("template.get", template_id="known")["spec"]["payload"]["argv"] == ["echo", "old"]
 
 

@@ -132,8 +132,8 @@ def test_run_says_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -
     [
         (("--at", "noonish"), "--at: 'noonish' is not a time: write 10m (from now), 14:30"),
         (("--at", "14"), "'14' is not a time"),
-        (("--after", "-1s"), "--after: expected one argument"),
-        (("--after=-1s",), "not a duration"),
+        (("--after", "-1s"), "--after: a duration cannot be negative"),
+        (("--after=-1s",), "a duration cannot be negative"),
         (("--on-event", ""), "has no key"),
         (("--on-event", "=x"), "has no key: write KEY or KEY=VALUE"),
         (("--on-event", "a", "--on-event", "b"), "only one event without a value"),

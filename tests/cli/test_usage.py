@@ -72,6 +72,12 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         (("status", "a", "b"), "not a job id"),
         (("wait", "xyz"), "not a job id"),
         (("list", "--js"), "--js is not known here"),
+        (("logs", "nosuch"), "job ids contain only 0-9, a-f and -, such as 03a93fac"),
+        (("schedule", "run", "x"), "did you mean trigger?"),
+        (("schedule", "add", "x"), "did you mean put?"),
+        (("add", "--attempts", "zero", "--", "true"), "--attempts: 'zero' is not a whole number"),
+        (("add", "--every", "5m", "--", "true"), "--every: '5m' is not a cron expression: write '*/5 * * * *'"),
+        (("run", "--every", "@daily", "--", "true"), "--every adds a schedule"),
     ],
 )
 def test_a_wrong_word_is_named_with_what_is_near(bare: Line, words: tuple[str, ...], said: str) -> None:

@@ -78,7 +78,18 @@ def test_a_selection_is_cancelled_and_printed(line: Line, option: str) -> None:
     assert line("show", "--json", other).json["state"] == "SCHEDULED"
     again = line("cancel", option, "mine")
     assert (again.code, again.out) == (0, "")
-    assert "the selection has no live job" in again.err
+    assert "no waiting or running job" in again.err
+    assert again.err.endswith(" mine\n")
+
+
+def test_cancel_names_the_job_it_has_cancelled(line: Line) -> None:
+    job_id = line("add", "--after", "1h", "--", "true").out.strip()
+    assert line("cancel", "@last") == (0, f"{job_id}\n", f"semantica: job {job_id[:8]} was cancelled\n")
+    line("add", "--after", "1h", "--", "true")
+    assert line("cancel", "-q", "@last").err == ""
+    line("add", "--after", "1h", "--", "true")
+    assert line("cancel", "--json", "@last").err == ""
+    assert line("cancel", "--tag", "nosuch").err == "semantica: no waiting or running job has tag nosuch\n"
 
 
 def test_what_has_ended_stays_as_it_is(line: Line) -> None:

@@ -96,7 +96,7 @@ def test_machine_tells_what_jobs_go_by(line: Line) -> None:
     rows = dict(row.split(None, 1) for row in told.out.split("\n\n")[0].splitlines())
     assert rows["idle"].startswith("no")
     assert rows["power"].startswith("on mains")
-    assert rows["watched"].startswith("nothing")
+    assert rows["watching"].startswith("nothing")
     assert "sources" in told.out
     assert "sources" not in line("machine", "-q").out
     assert line("machine", "--json").json["watching"] == []
@@ -109,8 +109,8 @@ def test_machine_tells_what_is_watched_and_who_was_asked(home: Path, tmp_path: P
         line("add", "--when-idle", "--", "true")
         line("rpc", "machine.activity", '{"source": "an editor"}')
         told = line("machine").out
-    assert "watched  idle: jobs wait for it\n" in told
-    assert "by editor" in told
+    assert "watching  idle, because jobs wait for it\n" in told
+    assert "(source: editor" in told
     sources = {row.split()[1] for row in told.partition("DETAIL\n")[2].splitlines()}
     assert sources >= {"editors", "mutter", "logind", "load", "psutil"}
 

@@ -240,10 +240,10 @@ async def test_at_a_text_console_terminals_can_tell_and_load_cannot(home: Path) 
 async def test_load_says_by_what_it_judges(home: Path) -> None:
     _, load = await last_two(sources(home))
     assert load.detail.startswith("load ")
-    assert load.detail.endswith(f"with 10000 runs of ours on {os.cpu_count()} cores")
+    assert load.detail.endswith(f" on {os.cpu_count()} cores, 10000 Semantica jobs running")
     _, load = await last_two(sources(home, running=-10_000))  # so any load is high
     assert load.idle_for_ms == 0
-    assert load.detail.endswith("somebody is at work")
+    assert load.detail.endswith("other programs are busy")
 
 
 IOREG = """+-o Root  <class IORegistryEntry, id 0x100000100, retain 31>
