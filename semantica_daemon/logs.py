@@ -145,7 +145,7 @@ def configure(level: str, form: str) -> None:
 
 
 class EventLog:
-    """Logs one line per committed event. Events of jobs are logged at level debug, so that a busy daemon logs
+    """Logs one line per committed event. Ordinary events of jobs are logged at level debug, so that a busy daemon logs
     little."""
 
     def __init__(self, level: str) -> None:

@@ -1,6 +1,7 @@
-"""One run, from its claim to its recorded end: bounded in time, stopped when it must be, and always given an end.
+"""One run, from its claim to its stored end: it enforces timeout and deadline, stops the run when it must, and stores
+an end in every case.
 
-`in_process` and `subprocess_run` carry out the work itself.
+`in_process` and `subprocess_run` do the work itself.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ LIMITS = ("timeout", "deadline", "lost")
 
 
 class SpawnSettings(Struct, frozen=True):
-    """What every command is started with: where its files go, its socket to the daemon, its base environment."""
+    """The settings that all commands share: where their files go, the socket of the daemon, the base environment."""
 
     home: str
     workspaces: str
@@ -46,7 +47,7 @@ class SpawnSettings(Struct, frozen=True):
 
 
 class RunDependencies(Struct, frozen=True):
-    """What attempts use. `run_tokens`: the run that a token in a `run.*` call belongs to."""
+    """Dependencies of all attempts. `run_tokens`: the run of each token that `run.*` calls may use."""
 
     handlers: Handlers
     commands: CommandQueue
@@ -60,15 +61,16 @@ class RunDependencies(Struct, frozen=True):
 
 
 class Work(Protocol):
-    """How a run is carried out."""
+    """The work of a run: a handler or a command."""
 
     async def run(self) -> Outcome: ...
 
     def terminate(self) -> None:
-        """Asks the run to stop."""
+        """Asks the run to stop: SIGTERM, or a cancelled handler."""
 
     def kill(self) -> bool:
-        """Ends the run by force after its grace period; False if nothing can be done: it is reported unresponsive."""
+        """Ends the run by force after its grace period; False if that is impossible: the run is reported as
+        unresponsive."""
 
 
 class Attempt:
@@ -100,15 +102,15 @@ class Attempt:
 
     @property
     def reporter(self) -> Reporter:
-        """Made on first use, by any thread: most runs report nothing."""
+        """Constructed on first use, in any thread, because most runs report nothing."""
         with MAKING_REPORTER:
             if self._reporter is None:
                 self._reporter = Reporter(self.claim.run, self.dependencies.commands, self._loop)
         return self._reporter
 
     def stop(self, cause: Stop) -> None:
-        """Asks the run to stop, with a grace period; only the first cause counts. A limit that passes after the run has
-        ended is ignored; a cancel and a shutdown still end the processes it has left."""
+        """Asks the run to stop and starts its grace period; only the first cause counts. A limit that passes after the
+        main process has ended is ignored; a cancel and a shutdown still end the processes that are left."""
         if self._stop_cause is not None or (self._limits_ended and cause in LIMITS):
             return
         self._stop_cause = cause
@@ -120,7 +122,7 @@ class Attempt:
             self._timers.append(self._clock.after(self.claim.spec.timeout_ms, lambda: self.stop("timeout")))
 
     def record_start(self, begun: Begun, has_ended: bool) -> None:
-        """Commits the identity of the process at once; together with its end if it has ended already."""
+        """Stores the identity of the process at once; if the process has ended already, together with its end."""
         if has_ended:
             self._unrecorded_start = begun
         else:
@@ -128,7 +130,7 @@ class Attempt:
             self.start_timeout()
 
     def main_process_ended(self) -> None:
-        """How the run ended is known, and no limit applies any more; the processes it has left get a grace period."""
+        """The main process has ended, so no limit applies any more; processes that are left get a grace period."""
         if not self.is_stopping:
             self._end_limits()
             self.start_grace_period()
@@ -138,7 +140,8 @@ class Attempt:
         self._timers.append(self._clock.after(grace_ms, self._kill))
 
     def check_clock(self) -> None:
-        """A deadline is an instant of the wall clock, which may have been set: it can pass before its timer fires."""
+        """Stops the run if its deadline has passed. A deadline is a wall-clock instant, so it can pass before its timer
+        fires when the clock is set."""
         if self._deadline is not None and self._deadline <= self._clock.now():
             self.stop("deadline")
 
@@ -163,7 +166,7 @@ class Attempt:
         self.dependencies.commands.submit(Command(finish, ended), recorded, must_commit=True, slow=large)
 
     def _recorded(self, result: Any) -> None:
-        """An end that cannot be stored is replaced by one that can: no run stays RUNNING without anything to end it."""
+        """If the end could not be stored, stores a failure instead, so that no run stays RUNNING for ever."""
         if isinstance(result, Exception):
             self._finish(self._failed_in_daemon(result), self._recorded_failure)
         else:
@@ -180,8 +183,9 @@ class Attempt:
         return Outcome(error=Error("E_ENGINE_CRASH", "infra", message), interrupted=True)
 
     def _as_stopped(self, outcome: Outcome) -> Outcome:
-        """After a timeout or deadline the run has failed, whatever it reports. A run that had to wait again has not
-        finished, even if it exited with 0 on SIGTERM. At a shutdown, a run that has succeeded keeps its success."""
+        """The outcome, given the cause of the stop. After a timeout or deadline the run has failed, whatever it
+        reports. A run that lost idle or power waits again, even if it exited with 0 on SIGTERM. At a shutdown, a run
+        that succeeded stays a success."""
         if self._stop_cause == "timeout":
             return timed_out(self.claim.spec.timeout_ms or 0)
         if self._stop_cause == "deadline":

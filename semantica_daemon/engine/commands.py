@@ -1,4 +1,4 @@
-"""The bounded queue of write commands. Every part that writes is given it; `engine/writer` takes batches from it.
+"""The bounded queue of write commands. All parts that write submit to it; `engine/writer` takes batches from it.
 
 It is constructed before the writer, so that the writer can be constructed last, with its listeners.
 """
@@ -19,8 +19,8 @@ Done = Callable[[Any], None]
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """A command and the callback for its result. `must_commit`: tried again when its batch is lost, never dropped.
-    `slow`: may take long, so it runs in the writer's thread."""
+    """A command and the callback for its result. `must_commit`: queued again when its batch is rolled back, never
+    dropped. `slow`: may take long, so it runs in the writer's thread."""
 
     command: Command
     done: Done | None
@@ -56,14 +56,14 @@ class CommandQueue:
             self.begin_soon()
 
     async def run(self, verb: Verb, request: Any, *, must_commit: bool = True, slow: bool = True) -> Any:
-        """Submit, wait for the commit, and return the verb's result."""
+        """Submits the command, waits for the commit, and returns the verb's result."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.submit(Command(verb, request), lambda result: _resolve(reply, result), must_commit=must_commit, slow=slow)
         return await reply
 
     def begin(self) -> None:
-        """Start a batch now, if the writer is idle. A connection that has submitted all it has read calls this;
-        otherwise the loop does in its next turn, so that commands submitted together are committed together."""
+        """Starts a batch now, if the writer is idle. A connection calls this after it has submitted all that it has
+        read; otherwise the loop does in its next turn, so that commands submitted together are committed together."""
         self._scheduled = False
         consumer = self._consumer
         if consumer is not None and self._entries:
@@ -76,24 +76,24 @@ class CommandQueue:
             asyncio.get_running_loop().call_soon(self.begin)
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once, when the queue is no longer full."""
+        """Calls `resume` once, when the queue is no longer full."""
         self._waiting_for_room.append(resume)
 
     # The writer's side
 
     def when_filled(self, consumer: Callable[[], None]) -> None:
-        """Call `consumer` once, at the next `begin` that finds a command."""
+        """Calls `consumer` once, at the next `begin` that finds a command."""
         self._consumer = consumer
 
     def take(self, most: int) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(len(self._entries), most))]
 
     def put_back(self, entries: list[Entry]) -> None:
-        """To the front, in their order."""
+        """Puts the entries back at the front, in their order."""
         self._entries.extendleft(reversed(entries))
 
     def announce_room(self) -> None:
-        """After a batch: resume the connections that wait for room, if the queue is half empty."""
+        """Called after a batch: resumes the connections that wait for a free place, once the queue is half empty."""
         if self.full and len(self._entries) <= ROOM_AGAIN:
             self.full = False
             waiting, self._waiting_for_room = self._waiting_for_room, []

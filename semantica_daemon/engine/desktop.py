@@ -1,5 +1,5 @@
-"""The sources of `engine/probes` on D-Bus, by dbus-fast (the extra `desktop`): GNOME's Mutter, the screen saver and
-logind. A query starts no service, and a service that hangs is not asked again for a while."""
+"""The D-Bus sources of `engine/probes`, with dbus-fast (the extra `desktop`): GNOME's Mutter, the screen saver and
+logind. A query starts no service, and a service that hangs is not queried again for SILENCE_S."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ UNKNOWN = {ERROR + "UnknownObject", ERROR + "UnknownInterface", ERROR + "Unknown
 
 
 class Refused(SourceUnavailable):
-    """The service has answered with an error."""
+    """The service replied with an error."""
 
     def __init__(self, message: str, error: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refused(SourceUnavailable):
 
 
 class Bus:
-    """A connection to a bus that is opened when it is needed, and again after it was lost."""
+    """A connection to a bus, opened on first use, and again after it was lost."""
 
     def __init__(self, name: str, address: Callable[[], str]) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Bus:
         try:
             reply = await bus.call(message)
             is_error = reply.message_type is MessageType.ERROR
-        except Exception as error:  # dbus-fast raises whatever has ended the connection
+        except Exception as error:  # dbus-fast raises the error that ended the connection, of any type
             raise SourceUnavailable(f"the {self.name} has gone away: {error or type(error).__name__}") from error
         if is_error:
             raise self._refused(name, reply)
@@ -143,8 +143,8 @@ class Desktop:
         return _no_input(_number(MUTTER, body))
 
     async def _screensaver(self) -> Idleness:
-        """KDE's counts milliseconds, though its interface calls them seconds, and refuses on Wayland. Of the others
-        some count seconds and some always say 0: only what is long in either unit is believed."""
+        """KDE reports milliseconds, though its interface says seconds, and refuses on Wayland. Some of the others
+        report seconds, and some always report 0: a value is accepted only if it is long in either unit."""
         for name, path in SAVERS:
             try:
                 body = await self._session.call(name, path, SAVER, "GetSessionIdleTime")
@@ -177,7 +177,8 @@ class Desktop:
 
 
 def session_address(environment: Mapping[str, str]) -> str:
-    """From the environment, or where systemd puts the bus: a daemon started by a client may lack the variable."""
+    """The address from the environment, else the path where systemd puts the bus: a daemon started by a client may lack
+    the variable."""
     runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     usual = Path(runtime, "bus")
     if not environment.get("DBUS_SESSION_BUS_ADDRESS") and not usual.exists():

@@ -1,5 +1,5 @@
-"""Starts an attempt for every claim in a commit, and stops attempts when a commit says so. The claiming itself is the
-last step of every transaction (`store/writes/claim`)."""
+"""Starts an attempt for every claim of a commit, and stops the attempts that a commit wants stopped. The last step of
+every transaction makes the claims (`store/writes/claim`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Dispatcher:
                 running.stop(stop.cause)
 
     def watch_log(self, run_id: str, size: int) -> None:
-        """Readers of the run's log are woken once it is longer than `size` bytes."""
+        """Wakes the readers of the run's log once it is longer than `size` bytes."""
         attempt = self._attempts.get(run_id)
         if attempt is not None and isinstance(attempt.work, SubprocessRun):
             attempt.work.watch_log(size)

@@ -1,6 +1,6 @@
 """The stream of events for its readers: pages after a cursor, and wake-ups after each commit.
 
-Live and replay are one path: `page` reads the newest events from memory, and older ones from the table.
+Live events and replay use the same code: `page` reads the newest events from memory, and older ones from the table.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Feed:
                     wake.set()
 
     def nudge(self, job_id: str) -> None:
-        """Something that is no event has happened to that job: it has written to its log."""
+        """Wakes the readers of a job without an event: its log has grown."""
         for wake in self._watchers.get(("job", job_id), ()):
             wake.set()
 
@@ -78,7 +78,7 @@ class Feed:
         return await self._stored(cursor, wanted, limit)
 
     async def start(self, since: int | None, epoch: str | None) -> tuple[int, Gap | None]:
-        """The cursor that a reader begins with, and the gap if events it asks for are gone."""
+        """The first cursor of a reader, and the gap if events after the requested cursor were pruned."""
         if since is None and epoch is None:
             return self.newest, None
         oldest, newest = await self._readers.query(reads.stream_ends)
@@ -148,7 +148,7 @@ def _within_page_size(events: list[StoredEvent]) -> list[StoredEvent]:
 
 
 def _without_gap(events: list[StoredEvent], cursor: int) -> list[StoredEvent]:
-    """The first events, as far as their numbers follow the cursor without a gap."""
+    """The first events whose sequences follow the cursor without a gap."""
     for number, recorded in enumerate(events):
         if recorded.event.sequence != cursor + 1 + number:
             return events[:number]

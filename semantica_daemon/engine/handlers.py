@@ -1,4 +1,4 @@
-"""IN_PROCESS handlers: loads them, defines the `ctx` that they are given, and has the three that are built in."""
+"""IN_PROCESS handlers: loads them, defines the `ctx` that each handler gets, and has the three built-in ones."""
 
 import asyncio
 import importlib
@@ -24,7 +24,7 @@ GROUP = "semantica.handlers"
 
 
 class Context:
-    """The `ctx` of a handler: its run, and how to report on it. Every method may be called from any thread."""
+    """The `ctx` of a handler: its run, and methods to report on it. Every method may be called from any thread."""
 
     def __init__(self, job_id: str, attempt: int, reporter: Callable[[], Reporter]) -> None:
         self.job_id = job_id
@@ -35,7 +35,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once the run was asked to stop: the handler should return soon."""
+        """True once the run must stop: the handler should return soon."""
         return self._cancelled
 
     def progress(
@@ -46,7 +46,7 @@ class Context:
         items_total: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Reports progress. Reports that come faster than they can be stored are merged, newest wins."""
+        """Reports progress. Reports that come faster than they can be stored are merged; the newest values win."""
         fields = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
         fields |= {"items_total": items_total, "message": _text(message)}
         self._reporter().progress(msgspec.convert(fields, Progress))
@@ -66,7 +66,7 @@ class Context:
 
 
 def _text(value: Any) -> Any:
-    """Characters that UTF-8 cannot hold, as in some file names, are replaced and not refused."""
+    """Replaces characters that UTF-8 cannot encode, which occur in file names."""
     return storable(value) if isinstance(value, str) else value
 
 
@@ -88,7 +88,7 @@ class Handlers:
         return sorted(self._found)
 
     def payload_decoders(self) -> dict[str, "msgspec.json.Decoder[Any] | None"]:
-        """For admission: the decoder of each typed payload; None where any object will do."""
+        """The decoder of each typed payload, for admission; None where any object is accepted."""
         return {name: handler.payload if handler.is_typed else None for name, handler in self._found.items()}
 
     def get(self, job_type: str) -> Handler:

@@ -1,4 +1,4 @@
-"""A run of a Python handler: awaited on the loop when it is async, called in a thread when it is not."""
+"""A run of a Python handler: an async handler is awaited on the loop, any other is called in a thread."""
 
 import asyncio
 import traceback
@@ -64,7 +64,7 @@ class InProcess:
         return result
 
     def _failure(self, error: BaseException) -> Outcome:
-        """Even an exception whose text cannot be read ends the run."""
+        """The Outcome of an exception, also of one whose text cannot be read."""
         try:
             described = _described(error)
         except Exception:
@@ -75,7 +75,7 @@ class InProcess:
 
 
 def _in_thread(function: Callable[[Context, Any], Any], context: Context, payload: Any) -> tuple[Any, Any]:
-    """Returns the exception: a future cannot carry every kind (StopIteration, SystemExit)."""
+    """Returns the exception instead of raising it: a future cannot carry every kind (StopIteration, SystemExit)."""
     try:
         return function(context, payload), None
     except BaseException as error:

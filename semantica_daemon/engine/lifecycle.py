@@ -1,4 +1,4 @@
-"""Where the daemon is in its life, and the request to stop it. Given to each part that has to know."""
+"""The status of the daemon (starting, ready, stopping), and the request to stop it."""
 
 import asyncio
 from typing import Literal
@@ -16,7 +16,7 @@ class Lifecycle:
         self._stop_now = asyncio.Event()
 
     def request_stop(self, reason: str) -> None:
-        """The first request begins the shutdown, a second one ends the grace period of the runs."""
+        """The first request begins the shutdown; the second ends the grace period of the runs."""
         if self._stop.is_set():
             self._stop_now.set()
             return

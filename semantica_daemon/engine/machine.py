@@ -1,7 +1,7 @@
-"""Watches whether the machine is idle and on mains, but only while some job needs that.
+"""Watches whether the machine is idle and on mains power, but only while some job needs that.
 
-`probes` has the sources. This part decides when to ask them, adds the activity that editors report, publishes the
-facts, ends runs that have lost what they need, and wakes the scheduler when jobs may start.
+`probes` has the sources. This part decides when to query them, adds the activity that editors report, publishes the
+facts, stops runs whose needs are no longer met, and wakes the scheduler when jobs may start.
 """
 
 from typing import Literal, NamedTuple
@@ -19,8 +19,8 @@ from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.wire.machine import ActivityAck, Kind, MachineView, SourceView
 
-LOOK_EVERY_MS = 5000  # while the machine is idle or on mains: a run may have to stop when that ends
-LOOK_AGAIN_MS = 30_000  # when no source can tell
+LOOK_EVERY_MS = 5000  # while the machine is idle or on mains power: a run may have to stop when that ends
+LOOK_AGAIN_MS = 30_000  # when no source knows
 SOONEST_MS = 1000
 MOST_EDITORS = 100
 OVERRIDE = "config"
@@ -36,7 +36,7 @@ class Rules(Struct, frozen=True):
 
 
 class Idle(Struct, frozen=True):
-    """Whether the machine is idle, and by which source. None: no source can tell."""
+    """Whether the machine is idle, and by which source. None: no source knows."""
 
     idle: bool | None
     idle_for_ms: int | None
@@ -45,8 +45,8 @@ class Idle(Struct, frozen=True):
 
 
 class Signals(NamedTuple):
-    """What the machine changes: the facts that claims go by, its own next step, and the scheduler's, which promotes
-    the jobs that may start when the machine becomes idle or is plugged in."""
+    """Where the machine publishes changes: the facts that claims use, the wake of its own pass, and the wake of the
+    scheduler, which promotes jobs when the machine becomes idle or is plugged in."""
 
     current: CurrentFacts
     wake: Wake
@@ -67,7 +67,7 @@ class Machine:
         self._wake = signals.wake
         self._scheduler = signals.scheduler
         self._editors: dict[str, int] = {}
-        self._looked = False  # jobs queued by an earlier daemon may need what no longer holds
+        self._looked = False  # the first look withdraws jobs of an earlier daemon whose needs are no longer met
         self._always = Facts(rules.idle == "always", rules.power == "mains")
         self._kinds: set[Kind] = set()
         if rules.idle == "auto":
@@ -78,11 +78,12 @@ class Machine:
 
     @property
     def is_idle(self) -> bool | None:
-        """None while no job waits for it, since it is not watched then."""
+        """None while no job waits for idle, since idle is not watched then."""
         return self._current.facts.idle if self.rules.idle != "auto" or "idle" in self.watching else None
 
     def needed(self, needs: Needs) -> None:
-        """Called after each pass of the scheduler; wakes this part when a job needs what is not watched yet."""
+        """Called after each pass of the scheduler; wakes this part when a job needs something that is not watched
+        yet."""
         now, needs = self._clock.now(), needs.only(self._kinds)
         if needs.now(now) - self.watching:
             self._wake.wake_by(now)
@@ -110,7 +111,7 @@ class Machine:
         return min(at for at in looks if at is not None)
 
     async def idle(self) -> Idle:
-        """By the first source that can tell, and the activity that editors report."""
+        """Idle by the first source that knows, and by the activity that editors report."""
         if self.rules.idle != "auto":
             return self._overridden()
         fresh = self._editors_answer()
@@ -126,7 +127,7 @@ class Machine:
         return await self._sources.power()
 
     async def activity(self, source: str) -> ActivityAck:
-        """An editor's user is typing: the machine is not idle from now on."""
+        """A user is typing in an editor: the machine is not idle from now on."""
         self._editors.pop(source, None)
         self._editors[source] = self._clock.elapsed()
         if len(self._editors) > MOST_EDITORS:
@@ -137,7 +138,7 @@ class Machine:
         return ActivityAck(self.rules.idle == "always", self.rules.idle_ms)
 
     async def view(self) -> MachineView:
-        """Asks every source, also those after the first that can tell."""
+        """Queries every source, also those after the first that knows."""
         answers = [*filter(None, [self._editors_answer()]), *await self._sources.idle(first=False)]
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)
         power = await self.power()
@@ -172,14 +173,14 @@ class Machine:
             self._scheduler.set()
 
     def _next_look_ms(self, idle: Idle) -> int:
-        """In how many ms the answer may change: a machine that is not idle yet cannot be before its time."""
+        """When to query again: a machine that is not idle yet cannot be idle before `idle_ms` has passed."""
         if idle.idle_for_ms is None:
             return LOOK_AGAIN_MS
         return LOOK_EVERY_MS if idle.idle else max(SOONEST_MS, self.rules.idle_ms - idle.idle_for_ms)
 
     def _as_idle(self, answers: list[Answer]) -> Idle:
-        """The most recent sign of a user, of the first source that can tell and of editors. Load is no sign of a user,
-        and counts only where there is no other source."""
+        """Combines the first source that knows with the editors: the most recent activity counts. Load is no sign of a
+        user, and is used only if there is no other source."""
         able = [answer for answer in answers if answer.idle_for_ms is not None]
         signs = [answer for answer in able if answer.source not in (EDITORS, "load")][:1]
         signs += [answer for answer in able if answer.source == EDITORS]

@@ -84,7 +84,7 @@ def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], 
 
 
 def _open(path: str) -> int:
-    """The job may have put anything there; only a regular file is read."""
+    """Opens the log if it is a regular file: the job may have replaced it by anything."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -93,8 +93,8 @@ def _open(path: str) -> int:
 
 
 def _pieces(path: str, offset: int, length: int) -> list[Piece]:
-    """The streams that `length` bytes from `offset` on came from; without a `.streams` file all came from stdout. At
-    most MAX_PIECES: the rest is for the next read."""
+    """The streams that `length` bytes from `offset` on came from; without a `.streams` file all came from stdout.
+    Returns at most MAX_PIECES; the next read returns the rest."""
     try:
         handle = _open(path + STREAMS_SUFFIX)
     except OSError:

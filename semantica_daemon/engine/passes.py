@@ -1,4 +1,4 @@
-"""The one loop that every background part runs in: clear the wake, step, wait until the next step is due or woken."""
+"""The loop of every background part: clear the wake, step, wait until the next step is due or woken."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ TOLERATED_MS = 100
 
 
 class LastPass(Struct):
-    """The state of a part that admin.health shows."""
+    """The state of a part, as admin.health shows it."""
 
     at: int | None = None
     passes: int = 0
@@ -19,8 +19,8 @@ class LastPass(Struct):
 
 
 class Wake(asyncio.Event):
-    """Ends the wait of one background part, and shows how the part is. It is constructed before the part, so that
-    other parts can be given it."""
+    """Ends the wait of one background part, and holds its state. It is constructed before the part, so that other parts
+    can wake it."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         super().__init__()
@@ -29,15 +29,14 @@ class Wake(asyncio.Event):
         self._clock = clock
 
     def wake_by(self, instant: int) -> None:
-        """Wake the part if its next step would come later than `instant`, or is overdue."""
+        """Wakes the part if its next step would come later than `instant`, or is overdue."""
         next_at = self.last.next_at
         if next_at is None or instant < next_at or next_at <= self._clock.now():
             self.set()
 
 
 class Pass:
-    """Calls `step` again and again. A step returns the instant (epoch ms) of the next one, or None when only a wake
-    brings one."""
+    """Calls `step` in a loop. A step returns the instant (epoch ms) of the next step, or None to wait for a wake."""
 
     def __init__(self, step: Callable[[], Awaitable[int | None]], wake: Wake, clock: Clock) -> None:
         self.wake = wake
@@ -47,8 +46,8 @@ class Pass:
         self._timer_offset_ms = 0.0
 
     def check_clock(self) -> None:
-        """Wake the part if its timer is wrong: timers stand still while the machine is suspended, and do not follow a
-        wall clock that is set. The socket pass calls this every few seconds, so that no other part has to."""
+        """Wakes the part if its timer is wrong: timers stop while the machine is suspended, and do not follow a wall
+        clock that is set. The socket pass calls this every few seconds, so that no other part has to."""
         is_waiting = self.last.next_at is not None
         if is_waiting and abs(self._clock_offset_ms() - self._timer_offset_ms) > TOLERATED_MS:
             self.wake.set()
@@ -74,5 +73,5 @@ class Pass:
             timer.cancel()
 
     def _clock_offset_ms(self) -> float:
-        """The wall clock less the clock that timers go by. While this stays the same, timers are right."""
+        """The wall clock minus the clock of the timers. While this stays the same, the timers are right."""
         return self._clock.now() - self._clock.monotonic() * 1000

@@ -1,4 +1,4 @@
-"""Whether the machine is on mains, by psutil, corrected by what the kernel reports about each supply."""
+"""Whether the machine is on mains power, by psutil, corrected by what the kernel reports about each supply."""
 
 from importlib import import_module
 from pathlib import Path
@@ -36,7 +36,7 @@ def read_power(supplies: Path) -> Power:
 
 
 def _battery() -> Any:
-    """psutil is imported at its first use: it takes 20 ms, which no start should wait for."""
+    """Imports psutil on first use: that takes 20 ms, which would delay the start."""
     try:
         return import_module("psutil").sensors_battery()
     except FileNotFoundError:
@@ -52,7 +52,8 @@ def _has_battery(supplies: Path) -> bool:
 
 
 def _is_plugged(supplies: Path) -> bool:
-    """psutil knows only adapters with the names AC and AC0. A port that charges a phone is online too."""
+    """psutil knows only adapters named AC and AC0. A USB port that charges a phone is online too, so it does not count
+    while the battery discharges."""
     found = [supply for supply in _supplies(supplies) if supply["scope"] != "Device"]
     online = [supply["type"] for supply in found if supply["online"] == "1"]
     is_used_up = any(supply["type"] == "Battery" and supply["status"] == "Discharging" for supply in found)

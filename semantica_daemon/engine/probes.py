@@ -1,7 +1,7 @@
-"""The sources for idleness and power: a chain, in which the first source that can tell wins. `engine/machine` decides
-when to ask, `engine/desktop` has the sources on D-Bus.
+"""The sources for idle and power: a chain, in which the first source that knows wins. `engine/machine` decides when to
+query them, `engine/desktop` has the D-Bus sources.
 
-No source runs by itself, and none raises: a source that cannot tell answers with the reason.
+No source runs by itself, and none raises to its caller: a source that does not know returns the reason.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ LOW = 0.25  # of a core: the load of a machine without a user
 PROVEN_S = (60, 300, 900)  # the spans of os.getloadavg
 HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
 
-Idleness = tuple[int, str]  # no input for so many ms; how the source knows
+Idleness = tuple[int, str]  # milliseconds without input, and how the source knows
 
 
 class Answer(Struct, frozen=True):
-    """The answer of one source: the time without input. None: it cannot tell, and `detail` is the reason."""
+    """The answer of one source: the time without input. None: it does not know, and `detail` is the reason."""
 
     source: str
     idle_for_ms: int | None
@@ -44,11 +44,11 @@ class Answer(Struct, frozen=True):
 
 
 class SourceUnavailable(Exception):
-    """A source has no answer; the message is the reason."""
+    """A source does not know; the message is the reason."""
 
 
 class Places(Struct, frozen=True):
-    """Folders of the system that the sources read."""
+    """Directories of the system that the sources read."""
 
     terminals: Path = Path("/dev")
     seats: Path = Path("/run/systemd/seats")
@@ -59,7 +59,7 @@ HERE = Places()
 
 
 class Desktop(Protocol):
-    """`engine/desktop`, which is imported at its first use."""
+    """`engine/desktop`, which is imported on first use."""
 
     async def read(self, source: str) -> Idleness: ...
 
@@ -67,7 +67,8 @@ class Desktop(Protocol):
 
 
 class LowLoad(Struct, frozen=True):
-    """The load has been low since then, apart from our own runs. In seconds of the monotonic clock."""
+    """`since`: from when on the load has been low, apart from our own runs; `at`: the time of this measurement. Both in
+    seconds of the monotonic clock."""
 
     since: float
     at: float
@@ -100,7 +101,7 @@ class Sources:
         self._one_at_a_time = asyncio.Lock()
 
     async def idle(self, first: bool = True) -> list[Answer]:
-        """The answers up to the first source that can tell; with `first` false, of all sources."""
+        """The answers up to the first source that knows; with `first` false, those of all sources."""
         answers: list[Answer] = []
         async with self._one_at_a_time:
             for source, read in self._chain.items():
@@ -110,7 +111,7 @@ class Sources:
         return answers
 
     async def power(self) -> Power:
-        """Reads the battery in a thread, since that may block. A battery that never answers costs one thread."""
+        """Reads the battery in a thread, since that may block. A battery that never answers occupies one thread."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(asyncio.to_thread(read_power, self._places.supplies))
         reading = self._reading
@@ -129,7 +130,7 @@ class Sources:
         return await (await self._loaded()).read(source)
 
     async def _loaded(self) -> Desktop:
-        """Imported at its first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
+        """Imported on first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
         if self._desktop is None:
             if find_spec("dbus_fast") is None:
                 raise SourceUnavailable(NOT_INSTALLED)
@@ -187,10 +188,10 @@ async def _answer(source: str, read: Callable[[], Awaitable[Idleness]]) -> Answe
 def low_load(
     before: LowLoad | None, averages: tuple[float, float, float], own: int, cores: int, now: float
 ) -> LowLoad | None:
-    """Since when the load has been low, by the averages and by earlier answers; None: it is high.
+    """Since when the load has been low, by the averages and by earlier measurements; None: it is high.
 
-    Our own runs are no sign of a user: while they run, and while the load falls after them, the time goes on. Otherwise
-    a job that waits for idleness would end the idleness, for itself and for the next one.
+    Our own runs are no sign of a user: while they run, and while the load falls after them, the machine stays idle.
+    Otherwise a job that waits for idle would end it, for itself and for the next job.
     """
     if before is not None and now - before.at > PROVEN_S[-1]:
         before = None
@@ -239,7 +240,7 @@ def last_input(terminals: Path, uid: int) -> tuple[int, str] | None:
 
 
 def hid_idle(output: str) -> Idleness:
-    """From the output of ioreg on a Mac: nanoseconds since the last input."""
+    """Parses the output of ioreg on macOS: nanoseconds since the last input."""
     found = HID_IDLE.search(output)
     if found is None:
         raise SourceUnavailable("ioreg names no HIDIdleTime")

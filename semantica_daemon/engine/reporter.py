@@ -1,7 +1,8 @@
-"""Sends the log lines and the progress of one run to the writer: one report at a time, and a bounded number of lines
-waiting behind it.
+"""Sends the log lines and the progress of one run to the writer: one report at a time, with a bounded number of lines
+waiting.
 
-Lines beyond the bound are dropped, and one more line says how many. Progress that waits is merged; the newest wins.
+Lines beyond the bound are dropped, and one more line has their number. Waiting progress is merged; the newest values
+win.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class Reporter:
         self._send_soon()
 
     def flush(self) -> None:
-        """Sends what is left, before the end of the run is submitted. Called on the loop."""
+        """Sends the remaining lines and progress, before the end of the run is submitted. Called on the loop."""
         self._submit(*self._take())
 
     def _send_soon(self) -> None:

@@ -27,7 +27,7 @@ def files(workspaces: str, job_id: str, run_count: int) -> Files:
 
 
 class Result(Struct, frozen=True):
-    """`text` is JSON in one line; `complaint` says why the file has no usable result."""
+    """`text`: JSON in one line; `complaint`: why the file has no usable result."""
 
     text: str | None = None
     failure_class: ErrorClass | None = None
@@ -38,7 +38,8 @@ NOTHING = Result()
 
 
 def read(path: str) -> Result:
-    """Runs in a thread. The job may have put anything there: a FIFO does not block, a symbolic link is not followed."""
+    """Runs in a thread. The job may have replaced the file by anything: a FIFO does not block, a symbolic link is not
+    followed."""
     try:
         text = _bytes(path)
         value = msgspec.json.decode(text) if text.strip() else None
@@ -67,6 +68,6 @@ def _bytes(path: str) -> bytes:
 
 
 def _class_of(value: Any) -> ErrorClass | None:
-    """A failing run may give the class of its failure: {"failure_class": "permanent"}."""
+    """The failure class that a failing run may set: {"failure_class": "permanent"}."""
     given = value.get("failure_class") if isinstance(value, dict) else None
     return CLASSES.get(given) if isinstance(given, str) else None

@@ -1,4 +1,4 @@
-"""The due timer: makes SCHEDULED jobs QUEUED when their time has come, fires schedules, and skips late jobs."""
+"""Handles due times: makes SCHEDULED jobs QUEUED, fires schedules, and skips late jobs."""
 
 from semantica_daemon.clock import Clock
 from semantica_daemon.engine.commands import CommandQueue
@@ -10,7 +10,7 @@ from semantica_daemon.store.writes.promote import Due, Promote, promote
 
 
 class Scheduler:
-    """`wake` is its own. The machine learns with each step which jobs need it idle or on mains."""
+    """`wake`: its own. After each step it gives the machine the needs of waiting jobs."""
 
     def __init__(self, commands: CommandQueue, clock: Clock, machine: Machine, wake: Wake) -> None:
         self._commands = commands
@@ -24,8 +24,8 @@ class Scheduler:
             self._wake.wake_by(committed.due)
 
     async def step(self) -> int | None:
-        """Promote a small part of what is due; the instant of the next step, which may be now. At start and after a
-        long sleep the command is slow: finding out what a schedule has missed may take a while."""
+        """Promotes a small part of what is due; returns the instant of the next step, which may be now. At start and
+        after a long sleep the command is slow, since computing the missed times of a schedule may take long."""
         late = self._next_at is not None and self._clock.now() - self._next_at > ON_TIME_MS
         due: Due = await self._commands.run(promote, Promote(), slow=late)
         self._machine.needed(due.needs)

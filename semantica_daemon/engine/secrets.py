@@ -1,4 +1,4 @@
-"""The values of secret variables: in memory only, from the commit that stores their job until the job ends."""
+"""The values of secret variables: in memory only, from the commit of their job until the job ends."""
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.store.database import CommitResult

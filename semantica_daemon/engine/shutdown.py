@@ -1,4 +1,4 @@
-"""The end of the runs when the daemon stops: SIGTERM, the grace period, and a record of how each has ended."""
+"""Ends the runs when the daemon stops: SIGTERM, the grace period, and a stored end for each."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -17,13 +17,13 @@ from semantica_daemon.store.writes.lifecycle import nothing, stopping
 
 log = structlog.get_logger()
 
-# Past the grace period, for the ends of runs to be written.
+# Time after the grace period, for the ends of runs to be stored.
 MARGIN_MS = 500
 
 
 async def end_runs(lifecycle: Lifecycle, commands: CommandQueue, dispatcher: Dispatcher, runs: RunDependencies) -> None:
-    """Takes at most the grace period and margins: an end that could not be written by then is a crash to the next
-    start. A second request to stop ends the grace period."""
+    """Takes at most the grace period and margins. The next start treats a run whose end was not stored by then as
+    crashed. A second request to stop ends the grace period."""
     commands.submit(Command(stopping, lifecycle.reason), must_commit=True)
     dispatcher.stop_all()
     await _wait(runs.grace_ms + MARGIN_MS, dispatcher.until_idle(), lifecycle.stop_now_requested())
@@ -37,7 +37,7 @@ async def end_runs(lifecycle: Lifecycle, commands: CommandQueue, dispatcher: Dis
 
 
 async def _wait(most_ms: int, *events: Awaitable[Any]) -> None:
-    """Until one of the events, or for a time."""
+    """Waits until one of the events, at most `most_ms`."""
     tasks = [asyncio.ensure_future(event) for event in events]
     await asyncio.wait(tasks, timeout=most_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

@@ -1,6 +1,6 @@
 """One run of a command. The supervisor spawns, reads and ends the process; its reports become events and an Outcome.
 
-A claim that cannot be started within 30 s (no process or descriptor to be had) goes back to its queue.
+A claim that cannot be started within 30 s (no free process or descriptor) goes back to its queue.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class SubprocessRun:
             self._supervisor.signal(self._run_id, signal.SIGTERM)
 
     def kill(self) -> bool:
-        """Sends SIGKILL once; after that it only checks whether the supervisor still answers."""
+        """Sends SIGKILL once; later calls only check whether the supervisor still answers."""
         if self._supervisor is None or self._was_killed:
             self._check_supervisor()
             return False
@@ -107,7 +107,7 @@ class SubprocessRun:
         return await self._until_exit(report, files)
 
     async def _spawn(self, request: SpawnRequest) -> RunReport | None:
-        """The first report on the run. Asks again while there is no process or descriptor to be had; None if the run
+        """Returns the first report on the run. Requests again while no process or descriptor is free; None if the run
         was stopped before it started."""
         limit = self._clock.after(START_WITHIN_MS, self._start_is_late)
         report = None
@@ -148,8 +148,8 @@ class SubprocessRun:
             self._end_of_pause.set_result(None)
 
     def _start_is_late(self) -> None:
-        """A supervisor that has not answered yet may be stuck: the next run gets another one, and this run is not to
-        start any more."""
+        """A supervisor that has not answered yet may be stuck: new runs get another one, and this run must not start
+        any more."""
         self._is_late = True
         self._end_pause()
         if self._awaits_start and self._supervisor is not None:
@@ -188,7 +188,7 @@ class SubprocessRun:
         self._attempt.record_start(begun, has_ended)
 
     def _report_log_loss(self, report: Exited) -> None:
-        """`job.logs` finds the event by its payload."""
+        """Emits an event that `job.logs` finds by its payload."""
         payload = {"log_of": self._run_id, "dropped": report.dropped}
         if report.log_error:
             self._attempt.reporter.line(Line(f"its log is not whole: {report.log_error}", "warn", payload))
@@ -198,12 +198,13 @@ class SubprocessRun:
             self._attempt.reporter.line(Line(line, "warn", payload))
 
     async def _end_processes(self) -> Outcome:
-        """Without the supervisor's help. A process that outlasts SIGKILL is reported, and the job is not retried."""
+        """Ends the processes without the supervisor. A process that survives SIGKILL is reported, and the job is not
+        retried."""
         return ESCAPED if await _in_thread(end_orphans, [self._identity]) else LOST
 
 
 async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """On the loop if there is no thread to be had: the run must get its end."""
+    """Runs on the loop if no thread can be started: the run must get its end."""
     try:
         return await asyncio.to_thread(function, *arguments)
     except RuntimeError:

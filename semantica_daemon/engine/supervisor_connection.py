@@ -30,7 +30,7 @@ ANY_SIZE = -1
 
 
 class SupervisorLost:
-    """The supervisor has ended, and can report nothing more about the run."""
+    """The supervisor has ended, so no further report about the run will come."""
 
 
 RunReport = Spawned | SpawnFailed | LeftoversFound | Exited | SupervisorLost
@@ -83,12 +83,12 @@ class SupervisorConnection(asyncio.Protocol):
         self._send(SignalRequest(run_id, int(number)))  # marshal takes no enum
 
     def watch_log(self, run_id: str, job_id: str, size: int) -> None:
-        """`log_grew` is called once, as soon as the log is longer than that."""
+        """Calls `log_grew` once, as soon as the log is longer than `size`."""
         self._send(WatchLogRequest(run_id, job_id, size))
 
     def check_alive(self, run_id: str, job_id: str) -> None:
-        """Kills the supervisor if it reports nothing for 5 s, though it answers this request at once when it can. A
-        supervisor that is stopped or stuck holds up all its runs."""
+        """Kills the supervisor if it reports nothing for 5 s: a working supervisor answers this request at once, and
+        one that is stopped or stuck blocks all its runs."""
         if self._kill_timer is None:
             self._kill_timer = self._clock.after(ANSWER_WITHIN_MS, self._kill)
             self.watch_log(run_id, job_id, ANY_SIZE)

@@ -1,6 +1,7 @@
 """Starts a supervisor when the first command needs one, and another when that one ends or is stuck.
 
-Each supervisor holds a shared lock as long as it lives. So the next daemon knows when the last run of this one is gone.
+Each supervisor holds a shared lock as long as it lives, so that the next daemon knows when the last run of this one
+has ended.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ EXIT_WITHIN_S = 15  # that a supervisor may take to end its runs after its daemo
 
 
 class Supervisors:
-    """The supervisor that new runs get, and earlier ones that still have runs."""
+    """The supervisor for new runs, and earlier ones that still have runs."""
 
     def __init__(self, lock: Path, open_files: int, clock: Clock, log_grew: Callable[[str], None]) -> None:
         """`open_files`: the soft limit that commands get. `log_grew`: see SupervisorConnection."""
@@ -48,22 +49,22 @@ class Supervisors:
 
     @property
     def current(self) -> SupervisorConnection | None:
-        """None if there is no supervisor to send requests to; `start` starts one."""
+        """None if there is no usable supervisor; `start` starts one."""
         return self._current if self._current is not None and self._current.is_open else None
 
     async def start(self) -> SupervisorConnection:
-        """Raises OSError or RuntimeError if there is no process, thread or descriptor to be had."""
+        """Raises OSError or RuntimeError if no process, thread or descriptor is free."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         return await asyncio.shield(self._starting)
 
     def replace(self, stuck: SupervisorConnection) -> None:
-        """New runs get another supervisor; the stuck one keeps the runs it has."""
+        """New runs get another supervisor; the stuck one keeps its runs."""
         if self._current is stuck:
             self._current = None
 
     async def close(self) -> None:
-        """Each supervisor ends what is left of its runs when its connection closes. A second call does nothing."""
+        """Closes the connections; each supervisor then ends its remaining runs. A second call does nothing."""
         for connection in self._connections:
             connection.close()
         while self._processes:

@@ -1,4 +1,4 @@
-"""Calls that wait for jobs or work in parts: they hold no connection to the database, nor the writer, for long."""
+"""Calls that wait for jobs, or that take several transactions: they hold neither a reader nor the writer for long."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ class Waiting:
         self._feed = feed
 
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
-        """The whole id, and whether the job has ended within the time."""
+        """Returns the whole id, and whether the job ended within the time."""
         job_id, _ = await self._readers.query(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
@@ -38,7 +38,7 @@ class Waiting:
                         await wake.wait()
 
     async def cancel(self, params: CancelParams) -> CancelResult:
-        """Many jobs are cancelled a part at a time, so that a long queue never holds the writer."""
+        """Cancels many jobs in several transactions, so that a long queue never blocks the writer."""
         by_field = bool(selection(params).field)
         result: CancelResult = await asyncio.shield(self._commands.run(cancel, params, must_commit=False))
         part = result
@@ -51,7 +51,7 @@ class Waiting:
         return result
 
     async def emit(self, params: EmitParams) -> EmitResult:
-        """In parts, as a cancel. Once begun it is finished, also when the caller goes away."""
+        """Takes several transactions, as `cancel` does. Continues to the end even if the caller disconnects."""
         return await asyncio.shield(asyncio.ensure_future(self._emit_all(params)))
 
     async def _emit_all(self, params: EmitParams) -> EmitResult:

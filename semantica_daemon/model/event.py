@@ -25,7 +25,7 @@ ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEAD
 
 
 class StoredEvent(Struct, frozen=True, gc=False):
-    """An event with what filters and the log need beside it."""
+    """An event, with the fields that filters and the log need in addition."""
 
     event: Event
     queue: str | None
@@ -34,7 +34,7 @@ class StoredEvent(Struct, frozen=True, gc=False):
 
 
 class Filter(Struct, frozen=True):
-    """Which events a subscriber wants; an empty field lets everything through."""
+    """Which events a subscriber wants; an empty field matches every event."""
 
     job_id: str | None = None
     queue: str | None = None

@@ -1,5 +1,5 @@
-"""How deep JSON is nested. SQLite's own JSON functions stop at 1,000 levels, and a decoder elsewhere may stop sooner:
-what is deeper than MOST is refused when it comes in, not when it is claimed."""
+"""The nesting depth of JSON. SQLite's JSON functions stop at 1,000 levels, and a decoder elsewhere may stop sooner:
+deeper values than MOST are refused when they arrive, not when their job is claimed."""
 
 from itertools import accumulate
 
@@ -9,7 +9,7 @@ REST = bytes(byte for byte in range(256) if byte not in STEPS)
 
 
 def too_deep(text: bytes) -> bool:
-    """Only text with that many brackets is looked at more closely."""
+    """Counts levels only in text that has enough brackets."""
     if text.count(b"[") + text.count(b"{") <= MOST:
         return False
     bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -1,6 +1,7 @@
-"""Newest wins: what the arrival of a job does to its lane, decided on values alone.
+"""Newest wins: decides what a new job does to its lane, on values alone.
 
-`store/writes/enqueue` reads the lane, asks here, and carries it out; `job.plan` only asks.
+`store/writes/decide` reads the lane and calls this; `store/writes/enqueue` carries the plan out, `job.plan` only
+returns it.
 """
 
 from typing import Literal
@@ -22,7 +23,7 @@ class Arrival(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """What is remembered of a lane, however much of its history is gone."""
+    """The stored row of a lane, which outlives its pruned jobs."""
 
     generation: int
     job_id: str
@@ -31,7 +32,8 @@ class Lane(Struct, frozen=True):
 
 
 class Live(Struct, frozen=True):
-    """A live job of the subject; of this lane when its type is the arrival's. `interrupts`: in a row, in its lane."""
+    """A live job of the subject; it is in this lane if its type is that of the new job. `interrupts`: in a row, in its
+    lane."""
 
     number: int
     job_id: str
@@ -45,7 +47,7 @@ class Live(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """`stale`: recorded as SUPERSEDED at once. `interrupt` and `outdate` name running jobs."""
+    """`stale`: the new job is stored as SUPERSEDED at once. `interrupt` and `outdate`: ids of running jobs."""
 
     generation: int
     numbered_by: Owner
@@ -56,7 +58,7 @@ class Plan(Struct, frozen=True):
 
 
 def plan(arrival: Arrival, lane: Lane | None, live: list[Live]) -> Plan:
-    """A generation the lane already holds never comes here: that job is returned instead."""
+    """If the lane already has the generation, the caller returns that job and ignores the plan."""
     owner: Owner = "server" if arrival.generation is None else "client"
     newest = lane.generation if lane else None
     following = 1 if newest is None else newest + 1

@@ -1,4 +1,4 @@
-"""A queue's rules: configured defaults, overlaid by what `queue.configure` made durable."""
+"""The rules of a queue: the configured defaults, overridden by what `queue.configure` stored."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """None: as `[queues.default]` says; its own slots default to the daemon's max_slots."""
+    """None: as in `[queues.default]`; slots default to the daemon's max_slots."""
 
     slots: int | None = None
     on_running: Literal["finish", "cancel"] | None = None
@@ -15,14 +15,14 @@ class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(Struct, frozen=True):
-    """What the claim and the planner go by: the global limit and the rules of every queue named in the config."""
+    """The global limit, and the rules of every queue in the config."""
 
     max_slots: int
     default: QueueRules
     named: dict[str, QueueRules]
 
     def of(self, queue: str, durable: QueueRules | None) -> QueueRules:
-        """The rules in force: durable over config over default."""
+        """The rules in force: stored ones win over the config, the config over the defaults."""
         rules = self.default
         for layer in (self.named.get(queue), durable):
             if layer is not None:
@@ -32,7 +32,7 @@ class Limits(Struct, frozen=True):
 
 
 def limits(max_slots: int, queues: dict[str, QueueRules]) -> Limits:
-    """`default` is filled up, so that the rules in force are never None."""
+    """Fills up `default`, so that the rules in force are never None."""
     given = queues.get("default", QueueRules())
     default = QueueRules(
         slots=max_slots if given.slots is None else given.slots,

@@ -56,7 +56,7 @@ class JobSituation(Struct, frozen=True, kw_only=True):
 
 
 class MachineStatus(Struct, frozen=True):
-    """What the machine reports, as far as the job needs it: the answer, and its source's own words."""
+    """What the machine reports, as far as the job needs it: the answer, and the text of its source."""
 
     idle: bool | None = None
     idle_for_ms: int | None = None
@@ -67,7 +67,7 @@ class MachineStatus(Struct, frozen=True):
 
 
 def explain(job: JobSituation, machine: MachineStatus, now: int, clock: Callable[[int], str]) -> Explanation:
-    """`clock` renders an instant in the zone of the reader."""
+    """`clock` renders an instant in the time zone of the reader."""
     reasons = [rendered(reason, now, clock) for reason in _reasons(job, machine, now)]
     summary = "; ".join(reason.message for reason in reasons)
     position = job.ahead if job.state == state.QUEUED else None

@@ -1,4 +1,4 @@
-"""What the end of a run means for its job: the retry rules, as pure functions."""
+"""The retry rules: what the end of a run means for its job, as pure functions."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ MOST_CLAIMS = 3
 
 
 class RunSituation(Struct, frozen=True):
-    """What the decision needs to know of the job, as its run ends."""
+    """The fields of the job that the decision needs, at the end of its run."""
 
     attempts: int
     max_attempts: int
@@ -26,7 +26,7 @@ class RunSituation(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The job's next state, the run's final status, and how long to wait when it is tried again."""
+    """The job's next state, the run's final status, and the delay of a retry."""
 
     state: str
     run_status: Literal["DONE", "FAILED", "CANCELLED", "SUPERSEDED", "INTERRUPTED"]
@@ -34,7 +34,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def is_stop(self) -> bool:
-        """An accepted cancel or interruption: what the run says of itself does not count."""
+        """An accepted cancel or interruption: the outcome of the run does not count."""
         return self.run_status == "CANCELLED" or self.run_status == "SUPERSEDED"
 
     @property
@@ -42,15 +42,15 @@ class Verdict(Struct, frozen=True):
         return self.run_status == "INTERRUPTED"
 
 
-def backoff_ms(standing: RunSituation, noise: float) -> int:
+def backoff_ms(situation: RunSituation, noise: float) -> int:
     """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""
-    if standing.backoff_base_ms == 0:
+    if situation.backoff_base_ms == 0:
         return 0
     try:
-        growth = standing.backoff_factor ** max(0, standing.attempts - 1)
+        growth = situation.backoff_factor ** max(0, situation.attempts - 1)
     except OverflowError:
         return MAX_BACKOFF_MS
-    return int(min(standing.backoff_base_ms * growth * (1 + JITTER * noise), MAX_BACKOFF_MS))
+    return int(min(situation.backoff_base_ms * growth * (1 + JITTER * noise), MAX_BACKOFF_MS))
 
 
 SUCCEEDED = Verdict(state.DONE, "DONE")
@@ -59,31 +59,31 @@ SUPERSEDED = Verdict(state.SUPERSEDED, "SUPERSEDED")
 
 
 def without_retry(stop_state: str | None, outcome: Outcome) -> Verdict | None:
-    """The verdict that needs no look at the attempts: an accepted cancel or interruption, which wins over whatever the
-    run says of itself, or a success. None: the run has failed."""
+    """The verdict that does not depend on the attempts: an accepted cancel or interruption, which wins over the outcome
+    of the run, or a success. None: the run has failed."""
     if stop_state is not None:
         return CANCELLED if stop_state == state.CANCELLED else SUPERSEDED
     return SUCCEEDED if outcome.error is None else None
 
 
-def decide(standing: RunSituation, outcome: Outcome, noise: float) -> Verdict:
-    """The one rule for the end of a run: an attempt, a shutdown and a recovery all go by it."""
-    verdict = without_retry(standing.stop_state, outcome)
+def decide(situation: RunSituation, outcome: Outcome, noise: float) -> Verdict:
+    """The one rule for the end of a run: attempts, shutdown and recovery all use it."""
+    verdict = without_retry(situation.stop_state, outcome)
     if verdict is not None or outcome.error is None:
         return verdict or SUCCEEDED
     if outcome.lost:
-        return Verdict(state.SUPERSEDED if standing.stale else state.SCHEDULED, "INTERRUPTED")
-    if _is_put_back(standing, outcome):
-        return Verdict(state.SUPERSEDED if standing.stale else state.QUEUED, "INTERRUPTED")
-    if outcome.unstarted or outcome.error.class_ == "permanent" or standing.attempts >= standing.max_attempts:
+        return Verdict(state.SUPERSEDED if situation.stale else state.SCHEDULED, "INTERRUPTED")
+    if _is_put_back(situation, outcome):
+        return Verdict(state.SUPERSEDED if situation.stale else state.QUEUED, "INTERRUPTED")
+    if outcome.unstarted or outcome.error.class_ == "permanent" or situation.attempts >= situation.max_attempts:
         return Verdict(state.FAILED, "FAILED")
-    if standing.stale:
+    if situation.stale:
         return Verdict(state.SUPERSEDED, "FAILED")
-    return Verdict(state.SCHEDULED, "FAILED", backoff_ms(standing, noise))
+    return Verdict(state.SCHEDULED, "FAILED", backoff_ms(situation, noise))
 
 
-def _is_put_back(standing: RunSituation, outcome: Outcome) -> bool:
-    """A claim that could not be started is claimed again, three times in all."""
+def _is_put_back(situation: RunSituation, outcome: Outcome) -> bool:
+    """A claim that could not be started is queued again, up to three claims in all."""
     if outcome.failed_claim:
-        return standing.claim_attempts + 1 < MOST_CLAIMS
-    return outcome.interrupted and (outcome.unstarted or standing.on_interrupt == "requeue")
+        return situation.claim_attempts + 1 < MOST_CLAIMS
+    return outcome.interrupted and (outcome.unstarted or situation.on_interrupt == "requeue")

@@ -1,4 +1,4 @@
-"""What a job was asked for beyond the columns of its row: one immutable JSON document, read when its job starts,
+"""The fields of a job's spec that are no columns of its row: one immutable JSON document, read when the job starts,
 ends or is shown."""
 
 from typing import Literal
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
-    """The names and defaults are those of JobSpec; on_running is the one in force when the job arrived."""
+    """The names and defaults are those of JobSpec; on_running is the one in force when the job was enqueued."""
 
     backoff_base_ms: int = 1000
     timeout_ms: int | None = None
@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder(RestOfSpec).decode
 
 
 def rest_of(text: str | None) -> RestOfSpec:
-    """From the column `spec`, which is NULL when every field has its default."""
+    """Decodes the column `spec`, which is NULL when every field has its default."""
     return ALL_DEFAULTS if text is None else _decode(text)
 
 

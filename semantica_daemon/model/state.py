@@ -1,4 +1,4 @@
-"""The nine states of a job and the table of what may become what; `store/transition` writes them."""
+"""The nine states of a job and the table of allowed transitions; `store/transition` makes them."""
 
 QUEUED = "QUEUED"
 SCHEDULED = "SCHEDULED"

@@ -1,4 +1,4 @@
-"""How methods of the wire's table are bound to code: to a verb of the store, or to a call of their own."""
+"""Binds the methods of the wire's table to code: to a verb of the store, or to a call."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ from semantica_daemon.wire.methods import LATER, METHODS
 
 
 class Write(NamedTuple):
-    """The params become the request of a verb, straight into the command queue, without a task. `prepare` makes the
+    """Submits a verb to the command queue directly, without a task. `prepare` converts the params to the verb's
     request; without it the params are the request."""
 
     verb: Verb
@@ -39,7 +39,7 @@ Binding = Write | Call | SessionCall
 
 
 class Method(Struct, frozen=True, gc=False):
-    """A row of the table, ready to be called."""
+    """A row of the table with its binding."""
 
     name: str
     fields: tuple[str, ...]
@@ -67,7 +67,7 @@ class MethodTable:
         self.get = self._methods.get
 
     def missing(self, name: str) -> Exception:
-        """Why there is no method of that name."""
+        """The error for a method that does not exist."""
         family, _, verb = name.partition(".")
         if verb and verb in LATER.get(family, "").split():
             return NotSupported(f"{name} is not supported by this version", "a later version brings it")

@@ -1,4 +1,4 @@
-"""The calls of one connection: requests in flight, batches, cancellation and answers."""
+"""The calls of one connection: requests in flight, batches, cancellation and replies."""
 
 import asyncio
 import uuid
@@ -34,7 +34,7 @@ class Services(Struct, frozen=True):
 
 
 class Batch(Struct):
-    """Answers that go out together, once the last of them is there."""
+    """Replies that are sent together, once the last of them is there."""
 
     missing: int
     answers: list[bytes]
@@ -56,7 +56,7 @@ class Calls:
         self._having_turns: set[asyncio.Task[Any] | None] = set()
 
     def start(self, request: AnyRequest, is_large: bool, batch: Batch | None = None) -> None:
-        """`is_large`: a write of it is not for the loop."""
+        """`is_large`: the request is large, so a write runs in the writer's thread."""
         self.in_flight += 1
         if self.in_flight >= MAX_IN_FLIGHT:
             self.full = True
@@ -91,7 +91,7 @@ class Calls:
                 self.start(request, len(text) > LARGE, batch)
 
     def cancel(self, request_id: Any) -> None:
-        """Ends a call that is a task; a write that is queued finishes and answers."""
+        """Ends a call that is a task; a write that is queued is finished and replied to."""
         task = self._by_id.get(protocol.encode(request_id))
         if task is not None:
             task.cancel()
@@ -101,8 +101,8 @@ class Calls:
             task.cancel()
 
     async def turn(self) -> None:
-        """Few answers at a time, and none while the client does not read: a thousand calls for large jobs must not
-        be a thousand large jobs in memory."""
+        """Allows few replies at a time, and none while the client does not read: a thousand calls for large jobs must
+        not hold a thousand large jobs in memory."""
         await self._turns.acquire()
         self._having_turns.add(asyncio.current_task())
         await self._transport.drained()
@@ -125,7 +125,7 @@ class Calls:
         task.add_done_callback(self._forget)
 
     async def _run(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
-        """The catch-all around a request."""
+        """Runs the call and catches every error."""
         try:
             if not method.waits:
                 await self.turn()
@@ -166,7 +166,8 @@ class Calls:
             self._session.close_when_done()
 
     def _half_done(self) -> bool:
-        """Of the calls that do not wait: reading on after each answer would take in one call at a time."""
+        """Whether half of the calls that do not wait are done: reading on after each reply would read one call at a
+        time."""
         return self.in_flight - self._waiting <= (MAX_IN_FLIGHT - self._waiting) // 2
 
     def _answer(self, answer: bytes, batch: Batch | None) -> None:
@@ -186,7 +187,8 @@ def _stopping() -> Stopping:
 
 
 def _answer_to(request: AnyRequest, result: Any) -> bytes:
-    """An answer, whatever the result is: the writer calls this too, and must not fail because of one of its callers."""
+    """The reply, whatever the result is: the writer calls this too, and must not fail because of one caller's
+    result."""
     try:
         if not isinstance(result, Exception):
             return protocol.reply(request.id, result)
@@ -198,7 +200,7 @@ def _answer_to(request: AnyRequest, result: Any) -> bytes:
 
 
 def _internal(request: AnyRequest, error: Exception) -> Refusal:
-    """The caller gets an id to ask about, never a traceback."""
+    """The error for a bug: the caller gets an id that is in the log too, never a traceback."""
     error_id = uuid.uuid4().hex[:12]
     log.error("request_failed", method=request.method, error_id=error_id, exc_info=error)
     return InternalError(

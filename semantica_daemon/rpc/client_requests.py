@@ -1,4 +1,4 @@
-"""Requests that the daemon sends to a client, and the responses it takes. LSP progress needs them."""
+"""Requests that the daemon sends to a client, and their responses. LSP progress needs them."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ TIMEOUT_S = 30.0
 
 
 class RequestFailed(Exception):
-    """The client has answered with an error; `code` and `data` are the client's."""
+    """The client responded with an error; `code` and `data` are the client's."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -20,11 +20,11 @@ class RequestFailed(Exception):
 
 
 class NoResponse(Exception):
-    """The client has not answered in time, or its connection has ended."""
+    """The client did not respond in time, or its connection has closed."""
 
 
 class ClientRequests:
-    """The ids are strings of our own: a client's ids are its own affair, and never mistaken for these."""
+    """The ids of these requests are strings, independent of the ids that the client uses for its own requests."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -60,7 +60,7 @@ class ClientRequests:
         return True
 
     def close(self) -> None:
-        """No response will come any more."""
+        """Fails the open requests: no response will come any more."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(NoResponse("the connection has ended"))

@@ -96,6 +96,6 @@ class Connection(Session, Receiver):
         self.transport.close()
 
     def close_when_done(self) -> None:
-        """After the client has half-closed: when everything is answered and no subscription is left."""
+        """After the client has half-closed: closes once everything is replied to and no subscription is left."""
         if self._calls.in_flight == 0 and not self._subscriptions:
             self.close()

@@ -1,4 +1,4 @@
-"""The open connections: how many there may be, and what happens to all of them."""
+"""The open connections: their limit, and what is done to all of them."""
 
 import asyncio
 
@@ -16,7 +16,8 @@ class Connections:
         self._open = open_connections
 
     def accept(self) -> asyncio.BaseProtocol:
-        """The protocol of a new client. It counts at once: asyncio accepts many before it opens the first."""
+        """The protocol of a new client. It counts at once, because asyncio accepts many connections before it opens the
+        first."""
         if len(self._open) >= MAX_CONNECTIONS:
             return _Refused()
         return Connection(self._services, self._open).transport

@@ -1,4 +1,4 @@
-"""Bytes to messages and back: both framings, recognised by the first byte, and the limits on what a client may send."""
+"""Bytes to messages and back: both framings, recognised by the first byte, and the size limits."""
 
 import re
 from collections import deque
@@ -12,7 +12,7 @@ LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*$", re.IGNORE
 
 
 class Fatal(Exception):
-    """The connection cannot go on: `refusal` is sent, then it is closed."""
+    """The connection cannot continue: `refusal` is sent, then it is closed."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -20,7 +20,7 @@ class Fatal(Exception):
 
 
 class Framing:
-    """Undecided until the first byte that is not blank: then lines, or messages with headers."""
+    """Undecided until the first byte that is not blank; then lines, or messages with headers."""
 
     def __init__(self) -> None:
         self.headers = False
@@ -31,7 +31,7 @@ class Framing:
 
     @property
     def partial(self) -> bool:
-        """The rest of a message that has begun is still to come."""
+        """Whether a message has begun whose rest is still to come."""
         return bool(self._rest) or self._length is not None
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -50,7 +50,7 @@ class Framing:
         return self._take_framed(most) if self.headers else self._take_lines(most)
 
     def last(self) -> bytes | None:
-        """At the end of input: a last line without its newline."""
+        """At the end of the input: the last line, if it has no newline."""
         rest = bytes(self._rest).strip() if not self.headers else b""
         self._rest.clear()
         return rest or None

@@ -16,7 +16,7 @@ class Listener:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """No new connections; those that are open stay."""
+        """Accepts no new connections; open ones stay."""
         forks.forget(self._descriptor)
         self._server.close()
 

@@ -19,7 +19,7 @@ UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
 
 class Request(Struct, frozen=True, gc=False):
-    """The id is kept as it was written, so that it goes back with its type; NO_ID in a notification."""
+    """The id is kept as raw JSON, so that the reply has it in the same type; NO_ID in a notification."""
 
     method: str
     jsonrpc: str = ""
@@ -28,7 +28,7 @@ class Request(Struct, frozen=True, gc=False):
 
 
 class NumberedRequest(Struct, frozen=True, gc=False):
-    """A request as most clients send it: the decoder alone finds out that it is valid."""
+    """A request as most clients send it: the decoder alone validates it."""
 
     method: str
     jsonrpc: Literal["2.0"]
@@ -112,7 +112,7 @@ def parse_response(message: bytes) -> Response | None:
 
 
 def arguments(request: AnyRequest, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
-    """The params as the Struct of the method, or a refusal that carries the path."""
+    """Decodes the params to the Struct of the method; raises a refusal with the path of the wrong field."""
     try:
         return decode(b"{}" if request.params is NO_ID else request.params)
     except msgspec.ValidationError as error:
@@ -156,7 +156,7 @@ def id_key(request_id: Id) -> bytes:
 
 
 def id_of(message: bytes | Raw) -> Raw:
-    """The id of something that is no valid request, if it has one that can be echoed."""
+    """The id of an invalid request, if it has one that can be echoed."""
     try:
         found = _any.decode(message)
     except UNDECODABLE:
@@ -167,7 +167,7 @@ def id_of(message: bytes | Raw) -> Raw:
 
 
 def _check_id(request_id: Raw) -> None:
-    """The id is echoed as it came, so it must be valid before anything is done."""
+    """The id is echoed as raw JSON, so it is validated before anything is done."""
     try:
         _id.decode(request_id)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""What a method may do with the connection it was called on."""
+"""What a method may do with the connection that called it."""
 
 from typing import Any, Protocol
 
@@ -10,8 +10,8 @@ class Session(Protocol):
     def subscriptions(self) -> Subscriptions: ...
 
     async def turn(self) -> None:
-        """Waits until this call may bring its answer into memory. A method that `waits` calls this when it is done;
-        for all others the connection does before they begin."""
+        """Waits until this call may load its reply into memory. A method that `waits` calls this when it is done; for
+        all others the connection calls it before they begin."""
 
     async def notify(self, method: str, params: Any) -> None:
         """Sends a notification, and waits while the client does not read."""
@@ -24,4 +24,4 @@ class Session(Protocol):
     def close(self) -> None: ...
 
     def close_when_done(self) -> None:
-        """Closes once everything is answered, after the client has half-closed."""
+        """Closes once everything is replied to, after the client has half-closed."""

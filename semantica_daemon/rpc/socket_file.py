@@ -1,4 +1,4 @@
-"""The socket at its path: bound under the daemon's lock, private from its first moment, and recognised by its inode."""
+"""The socket file: bound under the daemon's lock, private from the first moment, recognised by its inode."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ class SocketFile:
         return _inode(self.path) == self._inode
 
     def bind(self) -> socket.socket:
-        """A bound socket that does not listen yet; a file that is left there is replaced."""
+        """Returns a bound socket that does not listen yet; replaces a file that is left at the path."""
         bound = _bind(self.path)
         self._inode = _inode(self.path)
         return bound
@@ -31,7 +31,7 @@ class SocketFile:
                 self.path.unlink()
 
     def refuse_if_foreign(self) -> None:
-        """At start: a file that is no socket, or one that another daemon answers on, is left alone."""
+        """At start: refuses a path with a file that is no socket, or a socket that another daemon answers on."""
         with suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
                 hint = "remove it, or set SEMANTICA_SOCKET to another path"
@@ -50,7 +50,7 @@ class SocketFile:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Under a umask, so that no other user can connect even for a moment."""
+    """Binds under a umask, so that no other user can connect even for a moment."""
     with suppress(FileNotFoundError):
         path.unlink()
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

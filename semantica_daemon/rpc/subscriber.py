@@ -18,7 +18,7 @@ EVERY_MS = 10_000
 
 
 class Heartbeat:
-    """Due every EVERY_MS while the job waits; while it runs and after its end there is no timer."""
+    """Due every EVERY_MS while the job waits; without a timer while it runs and after its end."""
 
     def __init__(self, explainer: Explainer, clock: Clock, job_id: str) -> None:
         self._explainer = explainer
@@ -28,12 +28,12 @@ class Heartbeat:
         self.rearm()
 
     def rearm(self) -> None:
-        """After each event of the job: it may wait, or wait again."""
+        """Called after each event of the job, since the job may wait now, or wait again."""
         if self._next_at is None:
             self._next_at = self._clock.elapsed() + EVERY_MS
 
     async def due(self, subscription_id: str) -> QueueHeartbeat | None:
-        """The heartbeat, if it is time for one and the job still waits."""
+        """Returns the heartbeat, if one is due and the job still waits."""
         if self._next_at is None or self._clock.elapsed() < self._next_at:
             return None
         self._next_at = None
@@ -52,7 +52,7 @@ class Heartbeat:
         )  # fmt: skip
 
     async def wait(self, wake: asyncio.Event) -> None:
-        """Until there are new events, or the next heartbeat is due."""
+        """Waits until there are new events, or the next heartbeat is due."""
         if self._next_at is None:
             await wake.wait()
             return

@@ -32,7 +32,7 @@ class Subscriptions:
         return subscription_id
 
     def end(self, subscription_id: str) -> bool:
-        """Whether there was such a subscription."""
+        """Ends the subscription; returns whether it existed."""
         task = self._tasks.pop(subscription_id, None)
         if task is not None:
             task.cancel()

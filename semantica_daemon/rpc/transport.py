@@ -1,6 +1,6 @@
-"""The bytes of one connection: framing, what is read and when reading pauses, what is written, and half frames.
+"""The bytes of one connection: framing, reading and when it pauses, writing, and the timeout of partial frames.
 
-The meaning of the messages is the receiver's (`rpc/connection`).
+The receiver (`rpc/connection`) handles the messages.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Receiver(Protocol):
     """The owner of a transport."""
 
     def room(self) -> int:
-        """How many messages it takes now; with 0 the transport stops reading until `resume`."""
+        """How many messages the receiver takes now; with 0 the transport stops reading until `resume`."""
 
     def receive(self, message: bytes) -> None: ...
 
@@ -32,13 +32,13 @@ class Receiver(Protocol):
         """Reading stops: the receiver calls `resume` when there is room."""
 
     def has_read(self) -> None:
-        """All messages that have come were received."""
+        """All complete messages were passed on."""
 
     def input_ended(self) -> None:
-        """The client has half-closed; answers still reach it."""
+        """The client has half-closed; replies still reach it."""
 
     def on_client_gone(self) -> None:
-        """The client reads no answers any more."""
+        """The client no longer reads replies."""
 
     def on_closed(self) -> None:
         """The connection is closed."""
@@ -61,11 +61,11 @@ class Transport(asyncio.BufferedProtocol):
 
     @property
     def writable(self) -> bool:
-        """False while the client does not read what was written to it."""
+        """False while the client does not read."""
         return self._writable.is_set()
 
     def send(self, message: bytes) -> None:
-        """Messages are gathered until the loop turns: many answers are one write."""
+        """Collects messages until the next turn of the loop, so that many replies are one write."""
         if self.closing:
             return
         if not self._outgoing:
@@ -82,12 +82,12 @@ class Transport(asyncio.BufferedProtocol):
         await self._writable.wait()
 
     def resume(self) -> None:
-        """The receiver has room again: read on."""
+        """Reads on: the receiver takes messages again."""
         if self._transport is not None and not self.closing:
             self._read()
 
     def close(self) -> None:
-        """After everything that was sent has been written."""
+        """Closes after everything that was sent has been written."""
         self.flush()
         self.closing = True
         if self._transport is not None:
@@ -98,8 +98,8 @@ class Transport(asyncio.BufferedProtocol):
         self.close()
 
     def close_if_gone(self) -> None:
-        """A client that is gone looks like one that has half-closed, or like one whose messages are not read, until
-        the socket is asked."""
+        """Closes the connection if its client is gone. Only the socket can show that: otherwise the client looks like
+        one that has half-closed, or like one whose messages are not read."""
         if self.closing or self._transport is None or not (self._eof or self._paused):
             return
         if peer.is_gone(self._descriptor):
@@ -155,7 +155,7 @@ class Transport(asyncio.BufferedProtocol):
     # Reading
 
     def _read(self) -> None:
-        """Hands over whole messages while the receiver has room, then reads on, pauses or ends."""
+        """Passes complete messages on while the receiver takes them, then reads on, pauses or ends."""
         if self._is_reading:
             return
         self._is_reading = True
@@ -193,7 +193,7 @@ class Transport(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _end_input(self) -> None:
-        """A last line counts without its newline."""
+        """Passes on the last line even if it has no newline."""
         last = self._framing.last()
         if last is not None:
             self._receiver.receive(last)

@@ -21,7 +21,7 @@ from semantica_daemon.wire.types import Params
 
 
 class HealthSources(NamedTuple):
-    """The parts that health and statistics report."""
+    """The parts that health and statistics read."""
 
     wakes: Sequence[Wake]
     writer: Writer
@@ -98,7 +98,7 @@ class AdminMethods:
 
 
 def _size(path: Path) -> int:
-    """By stat alone: opening and closing the file in this process would drop SQLite's locks."""
+    """Uses stat only: opening and closing the file in this process would drop SQLite's locks."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -49,7 +49,7 @@ async def _discover(_: Params) -> dict[str, Any]:
 
 
 async def _accept(_: AnyParams) -> None:
-    """LSP clients expect an answer, and nothing is to be done."""
+    """Replies without doing anything, as LSP clients expect it."""
 
 
 async def _exit(session: Session, _: AnyParams) -> None:

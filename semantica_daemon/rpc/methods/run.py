@@ -1,4 +1,4 @@
-"""The `run` family: what a process reports about its own run, by its token. The verbs of `report` store it."""
+"""The `run` family: reports of a process about its own run, by its token. The verbs of `report` store them."""
 
 from collections.abc import Mapping
 

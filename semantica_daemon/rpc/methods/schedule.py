@@ -29,7 +29,7 @@ class ScheduleMethods:
         }
 
     async def _get(self, params: GetScheduleParams) -> ScheduleView:
-        """The next times of a rare schedule take a while to find, so a thread does."""
+        """Computes the next times in a thread: for a rare schedule that takes long."""
         found = await self._readers.query(catalogue.schedule, params.schedule_id)
         when = (found.cron_expression, found.timezone, found.next_trigger_at, params.upcoming)
         return msgspec.structs.replace(found, upcoming=await asyncio.to_thread(upcoming, *when))

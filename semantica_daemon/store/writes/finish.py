@@ -31,12 +31,12 @@ def finish(tx: Tx, end: Finish) -> str | None:
         job = begin_job(tx, job, end.begun)
     verdict = retry.without_retry(job.stop_state, end.outcome)
     if verdict is None:
-        verdict = retry.decide(_standing(job), end.outcome, tx.ids.random.uniform(-1, 1))
+        verdict = retry.decide(_situation(job), end.outcome, tx.ids.random.uniform(-1, 1))
     end_run(tx, end.run, job, verdict, end.outcome)
     return verdict.state
 
 
-def _standing(job: ChangedJob) -> retry.RunSituation:
+def _situation(job: ChangedJob) -> retry.RunSituation:
     rest = rest_of(job.spec)
     return retry.RunSituation(
         attempts=job.attempts,
