@@ -5,11 +5,12 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
+from semantica_daemon import prose
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.model.queue import QueueRules
 
@@ -85,10 +86,31 @@ def _explain(message: str) -> str:
         near = difflib.get_close_matches(unknown[1], _keys(section), 1)
         key = f"{section}.{unknown[1]}" if section else unknown[1]
         return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
-    return f"{section}: {message.split(' - at ')[0]}" if section else message
+    return (
+        f"{section.replace('[...]', '.NAME')}: {_problem(message.split(' - at ')[0], section)}" if section else message
+    )
+
+
+def _problem(problem: str, key: str) -> str:
+    if problem.startswith("Expected `int") and problem.endswith("got `str`"):
+        return "must be a number without quotes"
+    if problem.startswith("Invalid enum value"):
+        section, _, name = key.rpartition(".")
+        values = _texts(get_type_hints(_kind(section))[name])
+        return f"{problem.removeprefix('Invalid enum value ')} is not one of {', '.join(map(repr, values))}"
+    return prose.requirement(problem)
+
+
+def _texts(kind: Any) -> list[str]:
+    """The values of a Literal, also inside an optional type."""
+    return [kind] if isinstance(kind, str) else [text for part in get_args(kind) for text in _texts(part)]
 
 
 def _keys(section: str) -> tuple[str, ...]:
-    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineSection, "limits": LimitsSection}
-    kind = kinds.get(section, QueueRules if section.startswith("queues") else None)
+    kind = _kind(section)
     return kind.__struct_fields__ if kind else ()
+
+
+def _kind(section: str) -> Any:
+    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineSection, "limits": LimitsSection}
+    return kinds.get(section, QueueRules if section.startswith("queues") else None)

@@ -4,8 +4,11 @@ The daemon fills `message` and `summary` with it, the command line renders the s
 Imports little, because the command line loads it.
 """
 
+import re
 import time
 from collections.abc import Callable
+
+LIMIT = r"Expected `(?:str|int|float)`( of length)? (>=|<=) (-?\d+)"  # not compiled here: most commands never use it
 
 
 def duration(ms: float) -> str:
@@ -39,6 +42,19 @@ def short_id(job_id: str) -> str:
 
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def requirement(problem: str) -> str:
+    """A message of msgspec about a limit in plain words: must not be empty, must be 0 or more; others as they are."""
+    found = re.match(LIMIT, problem)
+    if found is None:
+        return problem
+    of_length, sign, limit = found.groups()
+    rest = problem[found.end() :]
+    if of_length:
+        length = f"have at least {limit} characters" if sign == ">=" else f"have at most {limit} characters"
+        return f"must {'not be empty' if (sign, limit) == ('>=', '1') else length}{rest}"
+    return f"must be {limit} or {'more' if sign == '>=' else 'less'}{rest}"
 
 
 Facts = dict[str, object]

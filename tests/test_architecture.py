@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "failpoints", "failures",
     },
     "rpc": {"engine", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
-    "config": {"model", "errors"},
+    "config": {"model", "prose", "errors"},
     "logs": {"store", "model"},
     "client": {"paths", "environment", ""},
     "cli": {"client", "paths", "prose", "environment", ""},

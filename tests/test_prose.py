@@ -75,3 +75,18 @@ def test_a_kind_of_a_newer_daemon_is_rendered_by_its_message() -> None:
 )  # fmt: skip
 def test_a_start_is_a_time_and_what_has_to_come_true(reasons: list[prose.Facts], text: str) -> None:
     assert prose.start(reasons, NOW, str) == text
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        ("Expected `str` of length >= 1", "must not be empty"),
+        ("Expected `str` of length >= 4", "must have at least 4 characters"),
+        ("Expected `str` of length <= 256 (a key)", "must have at most 256 characters (a key)"),
+        ("Expected `int` >= -100", "must be -100 or more"),
+        ("Expected `int` <= 100", "must be 100 or less"),
+        ("Expected `int`, got `str`", "Expected `int`, got `str`"),
+    ],
+)
+def test_a_limit_is_described_in_plain_words(problem: str, text: str) -> None:
+    assert prose.requirement(problem) == text

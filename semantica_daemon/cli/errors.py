@@ -1,5 +1,6 @@
 """How a command fails: the sentence, the hint in words of the shell, and the exit code, for every kind of error."""
 
+from semantica_daemon import prose
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import DATA, INTERNAL, NO_DAEMON, PERMISSION, TEMPORARY, USAGE
 from semantica_daemon.client.json_types import Json
@@ -25,7 +26,13 @@ SHELL_HINTS = {
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
-SEE_HELP = "`--help` after the command describes its options"
+# By the field that was refused because another option is missing.
+MISSING_OPTIONS = {
+    "generation": "add --subject NAME",
+    "debounce_ms": "add --subject NAME, and not --supersede none",
+    "max_wait_ms": "add --debounce D, no longer than --max-wait",
+    "stop_when_lost": "add --when-idle or --on-power",
+}
 
 
 class CommandFailed(Exception):
@@ -38,28 +45,34 @@ class CommandFailed(Exception):
         self.hint = hint
 
 
-def describe(error: Exception, in_protocol_terms: bool) -> tuple[str, str]:
-    """The sentence and the hint. `in_protocol_terms`: the user of `semantica rpc` named the fields of the protocol."""
+def describe(error: Exception, command: str) -> tuple[str, str]:
+    """The sentence and the hint, for the user of this command. Only `rpc` shows the protocol's names of fields."""
     if isinstance(error, ConnectionLost):
         return str(error), "the last command may have had its effect: check with `semantica list`"
     if isinstance(error, CallRefused):
-        if in_protocol_terms:
-            return error.message, str(error.data.get("hint") or "")
-        return _message(error), _hint(error.data)
+        if command == "rpc":
+            hint = str(error.data.get("hint") or "")
+            return error.message, hint.replace("rpc.discover", "`semantica rpc rpc.discover`")
+        return _message(error), _hint(error.data, command)
     return str(error), error.hint if isinstance(error, CommandFailed) else ""
 
 
 def _message(error: CallRefused) -> str:
     """Names the option that set the field which the daemon refused."""
-    from semantica_daemon.cli.option_names import option_of  # noqa: PLC0415
+    from semantica_daemon.cli.option_names import field_of, option_of  # noqa: PLC0415
 
-    option = option_of(str(error.data.get("path") or ""))
-    return error.message if option is None else f"{option}: {error.data.get('problem') or error.message}"
+    option = option_of(field_of(str(error.data.get("path") or "")))
+    problem = prose.requirement(str(error.data.get("problem") or error.message))
+    return error.message if option is None else f"{option}: {problem}"
 
 
-def _hint(data: Json) -> str:
+def _hint(data: Json, command: str) -> str:
+    from semantica_daemon.cli.option_names import field_of  # noqa: PLC0415
+
     if data.get("rule") == "schema":
-        return SEE_HELP
+        return f"`semantica {command} --help` describes its options"
+    if data.get("code") == "E_PARAMS" and (field := field_of(str(data.get("path") or ""))) in MISSING_OPTIONS:
+        return MISSING_OPTIONS[field]
     template = SHELL_HINTS.get(str(data.get("code")))
     return str(data.get("hint") or "") if template is None else template.format_map(_Fields(data))
 

@@ -132,7 +132,7 @@ def _add(connection: "_socket.socket", line: bytes, paths: locations.Paths, quie
     from semantica_daemon.cli import add, main  # noqa: PLC0415
 
     main.secure_streams()
-    return main.guarded(lambda: add.finish(connection.detach(), reply, failure, quiet))
+    return main.guarded(lambda: add.finish(connection.detach(), reply, failure, quiet), "add")
 
 
 def _print(job_id: bytes, paths: locations.Paths) -> int | None:

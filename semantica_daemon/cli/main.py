@@ -13,11 +13,13 @@ from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
 from semantica_daemon.client.json_types import Any
 
+WITH_SUBCOMMANDS = ("queue", "schedule", "template")
+
 
 def run(arguments: list[str]) -> None:
     """Exits by os._exit: there is nothing to clean up, and tearing down the interpreter costs more than a call."""
     secure_streams()
-    os._exit(guarded(lambda: dispatch(arguments), arguments[command_index(arguments) :][:1] == ["rpc"]))
+    os._exit(guarded(lambda: dispatch(arguments), command_name(arguments)))
 
 
 def secure_streams() -> None:
@@ -35,9 +37,9 @@ def secure_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def guarded(action: Callable[[], int], in_protocol_terms: bool = False) -> int:
-    """The exit code of the action or of its error, after stdout is flushed."""
-    code = _exit_code(action, in_protocol_terms)
+def guarded(action: Callable[[], int], command: str) -> int:
+    """The exit code of the action or of its error, after stdout is flushed. `command` is named in hints."""
+    code = _exit_code(action, command)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -48,7 +50,7 @@ def guarded(action: Callable[[], int], in_protocol_terms: bool = False) -> int:
     return code
 
 
-def _exit_code(action: Callable[[], int], in_protocol_terms: bool) -> int:
+def _exit_code(action: Callable[[], int], command: str) -> int:
     """Raises only when SEMANTICA_DEBUG asks for a traceback."""
     try:
         return action()
@@ -59,7 +61,7 @@ def _exit_code(action: Callable[[], int], in_protocol_terms: bool) -> int:
     except BrokenPipeError:  # of stdout: the connection raises ConnectionLost
         return BROKEN_PIPE
     except (CommandFailed, CallRefused, NoDaemon, ConnectionLost, PermissionError) as error:
-        print_error(*describe(error, in_protocol_terms))
+        print_error(*describe(error, command))
         return exit_code(error)
     except Exception as error:
         if os.environ.get("SEMANTICA_DEBUG"):
@@ -93,6 +95,12 @@ def command_index(arguments: list[str]) -> int:
         if argument not in GLOBAL_OPTIONS:
             return index
     return len(arguments)
+
+
+def command_name(arguments: list[str]) -> str:
+    """`add`, or `schedule put` for a command that has subcommands; empty when no command is given."""
+    words = [word for word in arguments[command_index(arguments) :] if word not in GLOBAL_OPTIONS]
+    return " ".join(words[: 2 if words[:1] and words[0] in WITH_SUBCOMMANDS else 1])
 
 
 def run_command(name: str, rest: list[str]) -> int:

@@ -21,9 +21,13 @@ OTHER_NAMES = {
 }  # fmt: skip
 
 
-def option_of(path: str) -> str | None:
-    """The option that sets the field at this JSON path, for example `$.spec.ttl_ms`."""
-    field = path.removeprefix("$.").removeprefix("spec.").partition("[")[0]
+def field_of(path: str) -> str:
+    """The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`."""
+    return path.removeprefix("$.").removeprefix("spec.").partition("[")[0]
+
+
+def option_of(field: str) -> str | None:
+    """The option that sets this field."""
     if field in OTHER_NAMES:
         return OTHER_NAMES[field]
     options = {place: option for option, place in (FIELDS | START_FIELDS).items()}

@@ -34,6 +34,7 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
     ("words", "code", "said"),
     [
         (("job.lst",), 64, "did you mean job.list?"),
+        (("frobnicate",), 64, "`semantica rpc rpc.discover` lists the methods"),
         (("job.get", '{"job_id": "00000000"}'), 65, "no job 00000000"),
         (("job.get",), 64, "job_id"),
         (("job.get", "{"), 65, "not JSON"),
