@@ -49,7 +49,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(path: Path, must_exist: bool = False) -> Config:
-    """No file means the defaults, unless somebody has named it."""
+    """Without a file the defaults apply; a file that was named explicitly must exist."""
     try:
         text = path.read_text()
     except FileNotFoundError:

@@ -153,11 +153,11 @@ class Stopping(Refusal):
 
 
 class HomeLost(Exception):
-    """The lock or the database is no longer the one that was opened: nothing that is written can be kept."""
+    """The lock or the database is no longer the file that was opened: nothing that is written is kept."""
 
 
 class StartRefused(Exception):
-    """The daemon cannot start; `exit_code` says why (sysexits), the message what to do."""
+    """The daemon cannot start; the message has the reason and what to do, `exit_code` is one of sysexits."""
 
     def __init__(self, message: str, exit_code: int = 78) -> None:
         super().__init__(message)

@@ -20,16 +20,16 @@ class HomeLock:
         self._database: tuple[Path, os.stat_result] | None = None
 
     def watch(self, database: Path) -> None:
-        """By stat alone: opening and closing the database in this process would drop SQLite's locks."""
+        """Uses stat only: opening and closing the database in this process would drop SQLite's locks."""
         self._database = database, os.stat(database)
 
     @property
     def is_moved(self) -> bool:
-        """The folder was moved or removed: writes still reach it, but clients do not find the daemon there."""
+        """Whether the folder was moved or removed: writes still reach it, but clients do not find the daemon there."""
         return not self._lock.exists()
 
     def lost(self) -> Path | None:
-        """The file that is gone for good or was replaced, so that nothing the daemon writes can be kept."""
+        """The file that was removed or replaced, so that nothing the daemon writes is kept; None if there is none."""
         held = os.fstat(self._handle)
         if self.is_moved:
             return None if held.st_nlink else self._lock

@@ -153,19 +153,19 @@ class EventLog:
         self._all = level == "debug"
 
     def committed(self, committed: CommitResult) -> None:
-        for recorded in committed.events:
-            if self._all or recorded.event.level not in ("info", "debug") or is_news(recorded):
-                self._line(recorded)
+        for stored in committed.events:
+            if self._all or stored.event.level not in ("info", "debug") or is_news(stored):
+                self._line(stored)
 
-    def _line(self, recorded: StoredEvent) -> None:
-        event = recorded.event
-        level = "info" if event.level == "info" and is_news(recorded) else LOGGED_AT[event.level]
+    def _line(self, stored: StoredEvent) -> None:
+        event = stored.event
+        level = "info" if event.level == "info" and is_news(stored) else LOGGED_AT[event.level]
         getattr(self._log, level)(
             event.event_type.replace(".", "_"),
-            sequence=event.sequence, job_id=event.job_id, queue=recorded.queue, message=event.message[:200],
+            sequence=event.sequence, job_id=event.job_id, queue=stored.queue, message=event.message[:200],
         )  # fmt: skip
 
 
-def is_news(recorded: StoredEvent) -> bool:
+def is_news(stored: StoredEvent) -> bool:
     """Whether the event is rare enough for level info: events of queues, schedules and the daemon itself."""
-    return recorded.event.job_id is None and recorded.event.event_type not in ("event.emitted", "schedule.fired")
+    return stored.event.job_id is None and stored.event.event_type not in ("event.emitted", "schedule.fired")

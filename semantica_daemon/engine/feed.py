@@ -46,7 +46,7 @@ class Feed:
         self.newest = committed.events[-1].event.sequence
         self._keep(committed.events)
         if self._watchers:
-            for key in {key for recorded in committed.events for key in _keys(recorded)} & self._watchers.keys():
+            for key in {key for stored in committed.events for key in _keys(stored)} & self._watchers.keys():
                 for wake in self._watchers[key]:
                     wake.set()
 
@@ -130,18 +130,18 @@ def end_of(job_id: str) -> Key:
     return "end", job_id
 
 
-def _keys(recorded: StoredEvent) -> tuple[Key, ...]:
+def _keys(stored: StoredEvent) -> tuple[Key, ...]:
     """The keys whose readers this event wakes."""
-    event = recorded.event
-    keys = ("job", event.job_id), ("user_tag", recorded.user_tag), ("queue", recorded.queue), ("everything", None)
+    event = stored.event
+    keys = ("job", event.job_id), ("user_tag", stored.user_tag), ("queue", stored.queue), ("everything", None)
     return (*keys, ("end", event.job_id)) if event.event_type in ENDS else keys
 
 
 def _within_page_size(events: list[StoredEvent]) -> list[StoredEvent]:
     """The first events, up to the size of a page, so that a slow reader never holds much memory."""
     size = 0
-    for number, recorded in enumerate(events):
-        size += recorded.size
+    for number, stored in enumerate(events):
+        size += stored.size
         if size > PAGE_BYTES and number:
             return events[:number]
     return events
@@ -149,7 +149,7 @@ def _within_page_size(events: list[StoredEvent]) -> list[StoredEvent]:
 
 def _without_gap(events: list[StoredEvent], cursor: int) -> list[StoredEvent]:
     """The first events whose sequences follow the cursor without a gap."""
-    for number, recorded in enumerate(events):
-        if recorded.event.sequence != cursor + 1 + number:
+    for number, stored in enumerate(events):
+        if stored.event.sequence != cursor + 1 + number:
             return events[:number]
     return events

@@ -11,9 +11,9 @@ class Secrets:
     def committed(self, committed: CommitResult) -> None:
         self._values.update(committed.secrets)
         if self._values:
-            for recorded in committed.events:
-                if recorded.event.event_type in ENDS:
-                    self._values.pop(recorded.event.job_id or "", None)
+            for stored in committed.events:
+                if stored.event.event_type in ENDS:
+                    self._values.pop(stored.event.job_id or "", None)
 
     def of(self, job_id: str) -> dict[str, str]:
         return self._values.get(job_id, {})

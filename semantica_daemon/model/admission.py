@@ -1,7 +1,8 @@
-"""The rule that turns a JobSpec into a job that can be stored: valid in itself, runnable here, small enough to keep.
+"""The rule that turns a JobSpec into a job that can be stored: valid, runnable by this daemon, and within the size
+limits.
 
-It is pure: which handlers there are and what they take, the inherited environment and the system's limit are values.
-Callers' specs are admitted before their command is queued; specs made from a template, inside the transaction.
+It is pure: the handlers and their payload types, the inherited environment and the system's limit are values. Callers'
+specs are admitted before their command is queued; specs made from a template, inside the transaction.
 """
 
 import difflib
@@ -63,7 +64,7 @@ class Admission:
         self._longest = arg_max - OWN_VARIABLES_BYTES
 
     def admit(self, spec: JobSpec) -> AdmittedJob:
-        """A spec that names a template is checked when the template has filled it in."""
+        """A spec that names a template is checked later, after it was merged with the template."""
         if spec.template_id is not None:
             return AdmittedJob(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
         check(spec)
@@ -79,7 +80,7 @@ class Admission:
         return self._command(admitted)
 
     def _command(self, job: AdmittedJob) -> AdmittedJob:
-        """Checks everything but whether the command exists, which only its start can tell."""
+        """Checks everything except whether the command exists, which is known only when it starts."""
         env = job.spec.env_vars or {}
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
             raise no_handler(job.spec.job_type, self._handlers)  # a mistyped name is likelier than a command
@@ -129,7 +130,7 @@ class Admission:
         return admitted
 
     def _mode(self, spec: JobSpec) -> str:
-        """As asked for; else IN_PROCESS when there is a handler, SUBPROCESS when there is none."""
+        """The requested mode; by default IN_PROCESS if there is a handler for the job type, else SUBPROCESS."""
         if spec.job_type in self._handlers and spec.execution_mode in (None, "IN_PROCESS"):
             return "IN_PROCESS"
         if spec.execution_mode == "IN_PROCESS":

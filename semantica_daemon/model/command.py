@@ -1,4 +1,5 @@
-"""The payload of a SUBPROCESS job: a command line, never given to a shell, and what it starts with."""
+"""The payload of a SUBPROCESS job: a command line, which is never passed to a shell, with its directory, umask and
+stdin."""
 
 import re
 from typing import Annotated, Any
@@ -62,7 +63,7 @@ def _refused(problem: str, hint: str, path: str) -> InvalidParams:
 
 
 def variable_bytes(name: str, value: str) -> int:
-    """What a variable takes of the system's limit."""
+    """The bytes of a variable that count towards the system's limit."""
     return len(f"{name}={value}".encode("utf-8", "surrogateescape")) + 1 + POINTER_BYTES
 
 

@@ -42,12 +42,12 @@ class Filter(Struct, frozen=True):
     event_types: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
 
-    def wants(self, recorded: StoredEvent) -> bool:
-        event = recorded.event
+    def wants(self, stored: StoredEvent) -> bool:
+        event = stored.event
         return (
             (self.job_id is None or event.job_id == self.job_id)
-            and (self.queue is None or recorded.queue == self.queue)
-            and (self.user_tag is None or recorded.user_tag == self.user_tag)
+            and (self.queue is None or stored.queue == self.queue)
+            and (self.user_tag is None or stored.user_tag == self.user_tag)
             and (not self.event_types or event.event_type in self.event_types)
             and (not self.levels or event.level in self.levels)
         )

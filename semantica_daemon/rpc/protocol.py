@@ -59,7 +59,7 @@ class ErrorObject(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """A client's response to a request of ours, whose ids are strings."""
+    """A client's response to a request of the daemon, whose ids are strings."""
 
     id: str
     result: Any = None
@@ -104,7 +104,7 @@ def parse_many(message: bytes) -> list[Raw]:
 
 
 def parse_response(message: bytes) -> Response | None:
-    """None: it is no response, or none to a request of ours."""
+    """None: the message is no response to a request of the daemon."""
     try:
         return _response.decode(message)
     except UNDECODABLE:

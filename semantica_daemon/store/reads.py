@@ -207,7 +207,7 @@ async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | N
 async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[StoredEvent]:
     values = {"since": since, "limit": limit, "job_id": wanted.job_id}
     found = await db.execute_fetchall(EVENTS_OF_JOB if wanted.job_id else EVENTS, values)
-    return [rows.recorded(row) for row in found]
+    return [rows.stored_event(row) for row in found]
 
 
 async def stream_ends(db: Connection) -> tuple[int, int]:

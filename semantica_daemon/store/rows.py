@@ -41,7 +41,7 @@ def raw(text: str | None) -> Raw:
     return NULL if text is None else Raw(text)
 
 
-def recorded(row: Any) -> StoredEvent:
+def stored_event(row: Any) -> StoredEvent:
     sequence, job_sequence, job_id, at, event_type, level, message, payload, queue, user_tag = row
     event = Event(sequence, job_sequence, job_id, at, event_type, level, message, raw(payload))
     return StoredEvent(event, queue, user_tag, len(message) + len(payload))

@@ -126,7 +126,7 @@ class Tx:
         self.due: int | None = None
         self._first_sequence = sequence + 1
         self._deferred: dict[str, list[tuple[Any, ...]]] = {}
-        self._recorded: list[StoredEvent] = []
+        self._events: list[StoredEvent] = []
 
     def read(self, number: int) -> ChangedJob:
         return ChangedJob(*self.execute(READ_JOB, (number,)).fetchone())
@@ -134,7 +134,7 @@ class Tx:
     @property
     def next_sequence(self) -> int:
         """The number that the next event will get."""
-        return self._first_sequence + len(self._recorded)
+        return self._first_sequence + len(self._events)
 
     def next_position(self) -> int:
         self.position += 100
@@ -183,7 +183,7 @@ class Tx:
         else:
             self.defer(INSERT_NEXT_EVENT, (*values, number, job_sequence, previous))
         event = Event(sequence, job_sequence, job_id, self.now, event_type, level, message, Raw(body))
-        self._recorded.append(StoredEvent(event, queue, user_tag, len(message) + len(body)))
+        self._events.append(StoredEvent(event, queue, user_tag, len(message) + len(body)))
         return sequence
 
     def flush(self) -> list[StoredEvent]:
@@ -191,4 +191,4 @@ class Tx:
         for sql, values in self._deferred.items():
             self.connection.executemany(sql, values)
         self.counts.flush(self.connection)
-        return self._recorded
+        return self._events

@@ -37,7 +37,7 @@ class Channel:
         self._reports.append(run.exited(with_process=is_delayed))
 
     def send(self, report: Report) -> None:
-        """After the Spawned of the same run."""
+        """Sends the report after the Spawned of the same run."""
         if report.run_id in self._delayed:
             self._reports.append(self._delayed.pop(report.run_id)[1].spawned())
         self._reports.append(report)

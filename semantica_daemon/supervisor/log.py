@@ -15,8 +15,8 @@ STDOUT, STDERR = 0, 1
 
 
 class Log:
-    """Never raises: a full disk must not end a run. Bytes that cannot be written are counted in `dropped`, and `error`
-    says why."""
+    """Never raises: a full disk must not end a run. Bytes that cannot be written are counted in `dropped`; `error` has
+    the reason."""
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Log:
         self.dropped += size
 
     def note(self, sentence: str) -> None:
-        """A line of the supervisor's own, written even beyond the limit."""
+        """Writes a line of the supervisor's own, even beyond the limit."""
         self._append(STDERR, f"[semantica: {sentence}]\n".encode())
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Log:
             self.dropped += len(data)
 
     def _change_stream(self, stream: int) -> None:
-        """Before the data itself, so that no data is ever attributed to the wrong stream."""
+        """Called before the data is written, so that no data is ever attributed to the wrong stream."""
         if self._streams < 0:
             self._streams = _open(self.path + STREAMS_SUFFIX)
         os.write(self._streams, STREAM_RECORD.pack(self.size * 2 + stream))

@@ -51,7 +51,7 @@ class Supervisor:
         self._daemon_is_there = True
 
     def work(self) -> None:
-        """Until the daemon is gone; ends all runs then, and also if the supervisor itself fails."""
+        """Runs until the daemon is gone, or the supervisor itself fails; then ends all runs."""
         for handle in (self._channel.handle, self._child_signals):
             self._poll.register(handle, select.POLLIN)
         try:
@@ -123,7 +123,7 @@ class Supervisor:
         self._channel.delay_spawned(run)
 
     def _spawn_failed(self, request: SpawnRequest, error: SpawnError) -> None:
-        """The daemon asks again for what is retryable, and then the workspace is there."""
+        """After a retryable failure the workspace is removed later, if ever: the daemon requests the spawn again."""
         self._channel.send(SpawnFailed(request.run_id, error.message, error.part, error.errno, error.retryable))
         self._channel.flush()
         if error.retryable:
@@ -165,7 +165,7 @@ class Supervisor:
             self._finish(run)
 
     def _finish(self, run: Run) -> None:
-        """The main process has ended. The run is over when the processes it has left are gone, too."""
+        """The main process has ended. The run is over when its remaining processes are gone too."""
         left = self._trees.leftovers_of(run)
         if left and run.sent_signal:
             self._trees.signal_again(run, left)
@@ -200,7 +200,7 @@ class Supervisor:
         self._channel.send_exited(run)
 
     def _remove_empty_workspaces(self) -> None:
-        """One at a time while nothing else is to be done: a removal may take milliseconds."""
+        """Removes one at a time, while there is nothing else to do: a removal may take milliseconds."""
         while self._unused and not self._poll.poll(0):
             self._unused.remove_one()
 

@@ -106,6 +106,6 @@ class QueueHeartbeat(Struct, frozen=True):
     reason: Annotated[str, about("the reasons as a sentence")]
     reasons: Annotated[list[Reason], about("what it waits for, as in job.explain")]
     queue_position: Annotated[int | None, about("jobs before it in the queue; null unless QUEUED")]
-    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null when nothing can tell")]
+    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null: unknown")]
     estimated_wait_ms: Annotated[int | None, about("time until then")]
     claim_attempts: Annotated[int, about("claims whose run could not be started")]

@@ -14,13 +14,13 @@ class SourceView(Struct, frozen=True):
 
     kind: Annotated[Kind, about('"idle" or "power"')]
     source: Annotated[str, about("name of the source, such as mutter, logind, tty, load, editors, psutil, config")]
-    answer: Annotated[bool | None, about("idle, or on mains; null: it cannot tell")]
+    answer: Annotated[bool | None, about("idle, or on mains; null: it does not know")]
     idle_for_ms: Annotated[int | None, about("time since the last input")]
-    detail: Annotated[str, about("how it knows, or why it cannot tell")]
+    detail: Annotated[str, about("how it knows, or why it does not")]
 
 
 class MachineView(Struct, frozen=True):
-    """What the daemon knows about the machine. null: no source can tell, which counts as no."""
+    """What the daemon knows about the machine. null: no source knows, which counts as no."""
 
     idle: Annotated[bool | None, about("no input for idle_ms")]
     idle_for_ms: Annotated[int | None, about("time since the last input")]

@@ -42,5 +42,5 @@ class Explanation(Struct, frozen=True):
     summary: Annotated[str, about("the messages of the reasons, joined")]
     reasons: Annotated[list[Reason], about("what it waits for, or how it has ended")]
     queue_position: Annotated[int | None, about("jobs before it in the queue; null unless QUEUED")]
-    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null when nothing can tell")]
+    estimated_start_at: Annotated[int | None, about("when it may start, epoch ms; null: unknown")]
     claim_attempts: Annotated[int, about("claims whose run could not be started")]
