@@ -17,7 +17,7 @@ START_FIELDS = {
 OTHER_NAMES = {
     "cron_expression": "the cron expression", "timezone": "--zone", "name": "the name", "template_id": "the template",
     "schedule.conditions": "--on-event", "param_overrides": "the parameters", "env_vars": "--env",
-    "job_type": "--type",
+    "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
 }  # fmt: skip
 
 

@@ -134,3 +134,9 @@ def test_wrong_words_about_queues_are_usage_errors(line: Line, words: tuple[str,
     told = line("queue", *words)
     assert told.code == 64
     assert said in told.err
+
+
+def test_a_refused_limit_of_a_queue_names_its_option(line: Line) -> None:
+    told = line("queue", "set", "build", "--slots", "-1")
+    assert told.code == 64
+    assert "--slots: must be 0 or more\n  `semantica queue set --help` describes its options" in told.err
