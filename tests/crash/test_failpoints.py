@@ -192,9 +192,9 @@ def test_a_command_that_ended_but_was_not_written_runs_again_only_if_it_may(home
         work = Work(folder, journal, max_attempts=attempts, backoff_base_ms=1)
         with Process(folder, SEMANTICA_FAILPOINT="after_run_before_finish:kill:1").start() as process:
             work.until_it_dies(process, calls=5)
-        assert "end" in [line.word for line in journal.lines()]
+        job_id = next(line.job_id for line in reversed(journal.lines()) if line.word == "end")
         with Process(folder).start() as process:
-            job = process.call("job.wait", job_id=work.acks["key-0"]["job_id"])["job"]
+            job = process.call("job.wait", job_id=job_id)["job"]
         runs = [line for line in journal.lines() if (line.word, line.job_id) == ("begin", job["job_id"])]
         assert (job["state"], job["run_count"], len(runs)) == (state, attempts, attempts)
 
