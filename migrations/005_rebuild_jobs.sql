@@ -108,20 +108,52 @@ INSERT INTO jobs (
   schedule_delay_ms, wait_for_idle, require_charging, wait_for_event, parent_job_id, chain_group_id, user_tag,
   log_path, artifact_path, queued_at, claim_class, is_delay, superseded_by, run_id, env_vars, payload, result_summary
 )
-SELECT id, queue, job_type, subject_key, generation, priority, state, created_at,
+SELECT id, queue, job_type, subject_key, generation, coalesce(priority, 0), state, created_at,
   CASE WHEN state = 'RUNNING' THEN coalesce(started_at, created_at) ELSE started_at END,
   CASE WHEN state IN ('QUEUED', 'SCHEDULED', 'RUNNING') THEN NULL ELSE coalesce(finished_at, created_at) END,
   trace_id, execution_mode, pid, coalesce(attempts, 0), coalesce(max_attempts, 0), coalesce(backoff_factor, 2.0),
   deadline, ttl_ms, schedule_type, scheduled_at, schedule_delay_ms, coalesce(wait_for_idle, 0),
   coalesce(require_charging, 0), wait_for_event, parent_job_id, chain_group_id, user_tag, log_path, artifact_path,
   CASE WHEN state = 'QUEUED' THEN created_at END,
-  CASE WHEN execution_mode IS NULL THEN 5 ELSE 0 END,
+  CASE WHEN execution_mode IS NULL THEN 5 ELSE coalesce(wait_for_idle, 0) + 2 * coalesce(require_charging, 0) END,
   state = 'SCHEDULED' AND (schedule_type IS 'AFTER' OR attempts > 0),
   CASE WHEN state = 'SUPERSEDED' THEN '' END,
   CASE WHEN state = 'RUNNING' THEN lower(hex(randomblob(16))) END,
   env_vars, payload, result_summary
 FROM jobs_of_phase_4
 ORDER BY rowid;
+
+UPDATE jobs SET expires_at = created_at + ttl_ms WHERE state = 'QUEUED' AND ttl_ms IS NOT NULL;
+-- Phase 4 did not enforce lanes: of jobs with one generation the newest is the lane's, and of those that wait the
+-- newest generation stays.
+UPDATE jobs
+SET supersede = 'none'
+WHERE subject_key <> '' AND EXISTS (
+  SELECT 1
+  FROM jobs AS other
+  WHERE other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type
+    AND other.generation = jobs.generation AND other.number > jobs.number
+);
+UPDATE jobs
+SET state = 'SUPERSEDED', finished_at = jobs.created_at, superseded_by = newer.id
+FROM jobs AS newer
+WHERE jobs.state IN ('QUEUED', 'SCHEDULED') AND jobs.subject_key <> '' AND jobs.supersede <> 'none'
+  AND newer.number = (
+    SELECT number
+    FROM jobs AS other
+    WHERE other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type AND other.supersede <> 'none'
+      AND other.generation > jobs.generation
+    ORDER BY generation DESC
+    LIMIT 1
+  );
+UPDATE jobs
+SET claim_class = 4, blocked_by = 'lane:' || length(job_type) || ':' || job_type || ':' || subject_key
+WHERE state = 'QUEUED' AND subject_key <> '' AND supersede <> 'none' AND EXISTS (
+  SELECT 1
+  FROM jobs AS other
+  WHERE other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type AND other.supersede <> 'none'
+    AND other.state = 'RUNNING'
+);
 
 INSERT INTO job_conditions (job_id, key, value, waiting)
 SELECT job_id, key, value, (SELECT state = 'SCHEDULED' AND attempts = 0 FROM jobs WHERE id = job_id)

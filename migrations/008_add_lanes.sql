@@ -10,3 +10,10 @@ CREATE TABLE lanes (
   interrupts INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (subject_key, job_type)
 ) WITHOUT ROWID;
+
+INSERT INTO lanes (subject_key, job_type, generation, job_id, ended, numbered_by)
+SELECT subject_key, job_type, max(generation), id,
+  CASE WHEN state IN ('QUEUED', 'SCHEDULED', 'RUNNING') THEN NULL ELSE state END, 'client'
+FROM jobs
+WHERE subject_key <> '' AND supersede <> 'none'
+GROUP BY subject_key, job_type;

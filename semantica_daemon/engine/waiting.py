@@ -43,7 +43,7 @@ class Waiting:
         result: CancelResult = await asyncio.shield(self._commands.run(cancel, params, must_commit=False))
         part = result
         while by_field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
-            part = await self._commands.run(cancel, params, must_commit=False)
+            part = await self._commands.run(cancel, params)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
         if params.wait_ms and result.cancelling:
@@ -59,7 +59,7 @@ class Waiting:
         matched = part.matched
         while part.more:
             rest = Emit(params.key, params.value, part.newest)
-            part = await self._commands.run(emit, rest, must_commit=False)
+            part = await self._commands.run(emit, rest)
             matched += part.matched
         return EmitResult(list(dict.fromkeys(matched)))
 

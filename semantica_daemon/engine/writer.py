@@ -114,7 +114,7 @@ class Writer:
             return
         self._queue.when_filled(self._begin)
         self._queue.announce_room()
-        if len(self._queue) and (committed is not None or self._one_by_one):
+        if len(self._queue) and (committed is not None or isinstance(error, FailedAfterWrite)):
             self._queue.begin_soon()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:

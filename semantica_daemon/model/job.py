@@ -16,6 +16,8 @@ from semantica_daemon.wire.types import QUEUE_PATTERN
 MAX_PAYLOAD_BYTES = 10_000_000
 QUEUE = re.compile(QUEUE_PATTERN)
 
+# Keys of events that only the daemon opens (`store/gates`).
+RESERVED_KEYS = ("semantica:", "job:")
 LATER = ("workspace", "inputs", "parent_job_id", "parents", "concurrency_key")
 _later_fields = attrgetter(*LATER)
 NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
@@ -41,6 +43,7 @@ def check(spec: JobSpec) -> None:
         _check_supported(spec)
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
+        _check_keys(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
         raise _wrong("$.generation", "a generation needs a subject", "give the subject that the job is about")
     if spec.debounce_ms is not None or spec.max_wait_ms is not None:
@@ -66,6 +69,14 @@ def _wrong_name(spec: JobSpec) -> InvalidParams:
 @lru_cache(1024)
 def _is_queue_name(name: str) -> bool:
     return QUEUE.match(name) is not None
+
+
+def _check_keys(schedule: Schedule) -> None:
+    for key in (schedule.wait_for_event, *(schedule.conditions or ())):
+        if key is not None and key.startswith(RESERVED_KEYS):
+            path = "$.schedule.wait_for_event" if key == schedule.wait_for_event else "$.schedule.conditions"
+            reserved = " or ".join(RESERVED_KEYS)
+            raise _wrong(path, f"nobody can emit an event that begins with {reserved}", "choose another key")
 
 
 def _check_schedule(schedule: Schedule) -> None:

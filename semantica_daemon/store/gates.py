@@ -13,8 +13,6 @@ from semantica_daemon.model import event, state
 from semantica_daemon.store.ready import claim_class
 from semantica_daemon.store.tx import ChangedJob, Tx
 
-# Keys with these prefixes are the daemon's own: event.emit refuses them.
-RESERVED = ("semantica:", "job:")
 ANY_VALUE_OF = "semantica:event:"
 TURN_OF = "semantica:turn:"
 

@@ -16,6 +16,7 @@ ANY_SLOT = 0
 NEEDS_IDLE = 1
 NEEDS_MAINS = 2
 BLOCKED = 4
+EXTERNAL = 5
 
 HEADS = """
 SELECT queue, claim_class, max(priority)

@@ -70,6 +70,7 @@ def _fields(row: Any) -> dict[str, Any]:
     fields |= msgspec.structs.asdict(rest_of(fields.pop("spec")))
     fields |= {name: bool(fields[name]) for name in ("wait_for_idle", "require_charging", "stale")}
     fields |= {name: raw(fields[name]) for name in _TEXTS}
+    fields["expires_at"] = fields["expires_at"] if fields["state"] == "QUEUED" else None
     progress = fields["progress"]
     return fields | {
         "job_id": fields["id"],

@@ -11,7 +11,7 @@ from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
-from semantica_daemon.store.ready import BLOCKED, claim_class
+from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
@@ -80,7 +80,7 @@ WHERE number = ?
 WAIT_AGAIN = """
 UPDATE jobs
 SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, ?), is_delay = 1, expires_at = NULL, updated_at = ?,
-    event_count = ?, last_event = ?, attempts = ?, claim_class = 0, blocked_by = NULL
+    event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 4, 0, claim_class), blocked_by = NULL
 WHERE number = ?
 """
 PROMOTE = """
@@ -273,6 +273,7 @@ def promote(tx: Tx, job: ChangedJob) -> bool:
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
     blocked_by = gates.blocking_room(tx, job)
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging)
+    claims = EXTERNAL if job.claim_class == EXTERNAL else claims
     values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, claims, blocked_by, job.number)
     tx.execute(PROMOTE, values)
     tx.moved(job.queue, state.SCHEDULED, state.QUEUED)

@@ -84,7 +84,8 @@ class ChangedJob(Struct, frozen=True, gc=False):
 
 
 def lane_room(subject_key: str, job_type: str) -> str:
-    return f"lane:{job_type}:{subject_key}"
+    """With the length of the type, so that no two lanes have one name, whatever colons their parts hold."""
+    return f"lane:{len(job_type)}:{job_type}:{subject_key}"
 
 
 READ_JOB = f"SELECT {', '.join(ChangedJob.__struct_fields__).replace('job_id', 'id')} FROM jobs WHERE number = ?"

@@ -236,3 +236,27 @@ async def test_what_cannot_be_stored_is_dropped_alone_and_nobody_else_notices(ma
     assert [error.code for error in told] == ["E_INTERNAL"]
     assert {await manual.state(ack["job_id"]) for ack in acks} == {"DONE"}
     await client.close()
+
+
+async def test_a_command_submitted_while_a_batch_fails_in_the_thread_is_begun(real: Harness) -> None:
+    """The failed batch is answered, and so is everything that was submitted while it ran."""
+    reached, proceed = threading.Event(), threading.Event()
+
+    def fails_late(tx: Tx, request: None) -> None:
+        tx.announce("queue.paused", "not stored")
+        reached.set()
+        proceed.wait(5)
+        raise RuntimeError("after it has written")
+
+    results: list[Any] = []
+    real.daemon.commands.submit(Command(fails_late, None), results.append, slow=True)
+    await asyncio.to_thread(reached.wait, 5)
+    client = await real.client()
+    number = client.send("job.enqueue", job_type="semantica.noop")
+    await client.writer.drain()
+    await asyncio.sleep(0.05)
+    proceed.set()
+    async with asyncio.timeout(0.9):
+        await client.result(number)
+    assert [type(result) for result in results] == [RuntimeError]
+    await client.close()

@@ -244,3 +244,17 @@ def test_every_field_of_its_schedule_is_in_the_hash_too() -> None:
     assert set(fields) == set(Schedule.__struct_fields__)
     hashes = {spec_hash(spec(schedule={field: value})) for field, value in fields.items()}
     assert len(hashes | {spec_hash(spec()), spec_hash(spec(schedule={"conditions": {"a": "c"}}))}) == len(fields) + 2
+
+
+@each_case(
+    ("schedule", "path"),
+    [
+        ({"type": "CONDITION", "wait_for_event": "semantica:turn:x"}, "$.schedule.wait_for_event"),
+        ({"type": "CONDITION", "conditions": {"semantica:event:e": ""}}, "$.schedule.conditions"),
+        ({"type": "CONDITION", "conditions": {"a": "1", "job:1f3a": "DONE"}}, "$.schedule.conditions"),
+    ],
+)
+def test_no_job_waits_for_a_key_that_only_the_daemon_opens(schedule: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        check(spec(schedule=schedule))
+    assert refused.value.details["path"] == path

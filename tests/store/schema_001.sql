@@ -301,7 +301,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'rebuild jobs', '9306964b760e07eb3955e51809f0ed52c59a1dd651779d700af0e33c4c98b7c2');
+VALUES (5, 0, 'rebuild jobs', 'def0ebea60bd44eab39b07598f6f74c28603a8c0bf0810fda44c5712af35845e');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (6, 0, 'add runs', '2404e73a09c014ec8eda658321025830ba1edae03dbd31edf3e4813d185b60b3');
@@ -310,7 +310,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (7, 0, 'add events', '72ce3b0439e049da361ee17dc03488572df0019c9a76d4737a123502eb3096c9');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (8, 0, 'add lanes', '6af483827131d170bcb3b59a4100fb7780c0d979f4589c1a116030c0b8f16e76');
+VALUES (8, 0, 'add lanes', '0ef2344f1f5320c617267b6462bfd2801f2b66deda3ffd35f960edbdad987d39');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (9, 0, 'add queues', '0d78bed21edfa149835c742550e8a8ec97dad2dc2186365c4e60b76d1ce554eb');

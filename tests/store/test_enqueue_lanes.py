@@ -189,3 +189,16 @@ def test_one_at_a_time_holds_across_queues(store: Store) -> None:
     assert claims(store) == []
     end(store, older)
     assert claimed_ids(store) == [newer.job_id]
+
+
+def test_lanes_whose_names_look_alike_are_apart(store: Store) -> None:
+    """Type a:b with subject c, and type a with subject b:c: an end in one lane opens nothing in the other."""
+    payload = {"argv": ["true"]}
+    first = put(store, "a:b", subject_key="c", generation=1, payload=payload)
+    other = put(store, "a", subject_key="b:c", generation=1, payload=payload)
+    running = {claimed.run.job_id: claimed for claimed in claims(store)}
+    assert set(running) == {first.job_id, other.job_id}
+    put(store, "a:b", subject_key="c", generation=2, payload=payload)
+    next_other = put(store, "a", subject_key="b:c", generation=2, payload=payload)
+    end(store, running[other.job_id])
+    assert claimed_ids(store) == [next_other.job_id]

@@ -137,3 +137,12 @@ def test_nothing_that_is_over_is_promoted(store: Store, over: str) -> None:
     job_id = make(store, over).job_id
     tick(store, 10**9)
     assert states(store, job_id) == [over]
+
+
+def test_a_job_for_external_workers_stays_theirs_when_it_becomes_due(forged: Store) -> None:
+    """No verb makes them yet, but a database of phase 4 may hold them."""
+    job_id = put(forged, schedule=LATER).job_id
+    forged.connection.execute("UPDATE jobs SET execution_mode = NULL, claim_class = 5")
+    tick(forged, 5000)
+    assert (forged.job(job_id)["state"], forged.job(job_id)["claim_class"]) == ("QUEUED", 5)
+    assert claims(forged) == []

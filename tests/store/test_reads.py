@@ -206,3 +206,12 @@ async def test_stats_are_the_maintained_counts(store: Store, db: aiosqlite.Conne
     assert (default.queue, default.done, default.running, default.queued) == ("default", 1, 1, 0)
     assert (default.avg_wait_ms, default.avg_run_ms) == (0, 40), "of the runs that have ended"
     assert (other.queued, other.avg_wait_ms, other.avg_run_ms) == (1, None, None)
+
+
+async def test_the_end_of_a_ttl_is_shown_only_while_a_job_is_queued(store: Store, db: aiosqlite.Connection) -> None:
+    job_id = put(store, ttl_ms=500).job_id
+    assert (await reads.job(db, job_id)).expires_at == store.now + 500
+    (claimed,) = claims(store)
+    assert (await reads.job(db, job_id)).expires_at is None
+    end(store, claimed)
+    assert (await reads.job(db, job_id)).expires_at is None

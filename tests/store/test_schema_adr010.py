@@ -151,3 +151,31 @@ def test_rows_of_phase_four_survive_the_upgrade(tmp_path: Path) -> None:
     assert counts.fetchall() == [(1, 1, 1, 1, 2)]
     runs = connection.execute("SELECT id FROM jobs JOIN job_runs USING (run_id) WHERE job_number = jobs.number")
     assert runs.fetchall() == [("RUNNING",)]
+
+
+LANE_ROW = """
+INSERT INTO jobs (
+  id, queue, job_type, subject_key, generation, state, created_at, finished_at, payload, priority, execution_mode,
+  wait_for_idle, ttl_ms
+)
+VALUES (:id, 'q', 't', :subject, :generation, :state, 5, :finished_at, '{}', NULL, 'SUBPROCESS', 1, 9)
+"""
+
+
+def test_lanes_of_phase_four_hold_after_the_upgrade(tmp_path: Path) -> None:
+    """Phase 4 enforced neither one job to a generation nor one waiting job to a lane."""
+    connection = phase(4, tmp_path)
+    rows = [("old", "s", 1, "QUEUED"), ("new", "s", 2, "QUEUED"), ("done", "u", 5, "DONE"), ("twin", "u", 5, "DONE")]
+    rows += [("runs", "v", 1, "RUNNING"), ("waits", "v", 2, "QUEUED")]
+    for job_id, subject, generation, state in rows:
+        values = {"id": job_id, "subject": subject, "generation": generation, "state": state}
+        connection.execute(LANE_ROW, {**values, "finished_at": 6 if state == "DONE" else None})
+    migrate(connection, 7)
+    found = connection.execute("SELECT id, state, supersede, claim_class, priority FROM jobs").fetchall()
+    assert {row[0]: row[1:] for row in found} == {
+        "old": ("SUPERSEDED", "lane", 1, 0), "new": ("QUEUED", "lane", 1, 0), "done": ("DONE", "none", 1, 0),
+        "twin": ("DONE", "lane", 1, 0), "runs": ("RUNNING", "lane", 1, 0), "waits": ("QUEUED", "lane", 4, 0),
+    }  # fmt: skip
+    lanes = connection.execute("SELECT subject_key, generation, job_id, ended FROM lanes ORDER BY 1").fetchall()
+    assert lanes == [("s", 2, "new", None), ("u", 5, "twin", "DONE"), ("v", 2, "waits", None)]
+    assert connection.execute("SELECT expires_at FROM jobs WHERE id = 'new'").fetchone() == (14,)

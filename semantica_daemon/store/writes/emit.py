@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from semantica_daemon.errors import InvalidParams
+from semantica_daemon.model.job import RESERVED_KEYS
 from semantica_daemon.store import gates
 from semantica_daemon.store.tx import Tx
 
@@ -43,9 +44,9 @@ def emit(tx: Tx, request: Emit) -> EmitPart:
 
 
 def _check(key: str) -> None:
-    if key.startswith(gates.RESERVED):
+    if key.startswith(RESERVED_KEYS):
         raise InvalidParams(
-            f"only the daemon emits events that begin with {' or '.join(gates.RESERVED)} - at `$.key`",
+            f"only the daemon emits events that begin with {' or '.join(RESERVED_KEYS)} - at `$.key`",
             "choose another key, such as git:commit",
             path="$.key",
         )
