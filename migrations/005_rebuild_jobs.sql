@@ -177,6 +177,8 @@ CREATE INDEX idx_jobs_state_queue ON jobs (state, queue) WHERE finished_at IS NO
 CREATE INDEX idx_jobs_gc ON jobs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX idx_jobs_user_tag ON jobs (user_tag) WHERE user_tag IS NOT NULL;
 CREATE INDEX idx_job_conditions_lookup ON job_conditions (key, value, job_id) WHERE waiting = 1;
+-- In the order in which the rows were made, so that an event opens the gates of the oldest jobs first.
+CREATE INDEX idx_job_conditions_arrival ON job_conditions (key, value) WHERE waiting = 1;
 
 -- Live jobs. Live is written as finished_at IS NULL where the index must not change between live states.
 CREATE INDEX idx_jobs_blocked ON jobs (blocked_by, priority DESC, position ASC, created_at ASC, id)

@@ -20,9 +20,10 @@ ADD = "INSERT INTO job_conditions (job_id, key, value, waiting) VALUES (?, ?, ?,
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM job_conditions"
 WAITING = """
 SELECT jobs.number
-FROM job_conditions INDEXED BY idx_job_conditions_lookup
+FROM job_conditions INDEXED BY idx_job_conditions_arrival
 JOIN jobs ON jobs.id = job_id
 WHERE waiting = 1 AND key = ? AND value = ? AND job_conditions.rowid <= ?
+ORDER BY job_conditions.rowid
 LIMIT ?
 """
 OPEN = "UPDATE job_conditions SET met_at = ?, waiting = 0 WHERE job_id = ? AND key = ?"
@@ -72,17 +73,20 @@ def newest(tx: Tx) -> int:
     return found
 
 
-def open_for(tx: Tx, gate: tuple[str, str], upto: int, most: int, about: dict[str, str | None]) -> list[str]:
-    """Opens this gate of at most that many jobs and emits `about` for each of them; returns their ids."""
-    key, value = gate
+def open_for(
+    tx: Tx, gates: list[tuple[str, str]], upto: int, most: int, about: dict[str, str | None]
+) -> tuple[list[str], bool]:
+    """Opens at most `most` of these gates, in the order in which their jobs arrived, and emits `about` for each of
+    them. Returns the ids of the jobs, and whether there may be more."""
     matched = []
-    for (number,) in sorted(tx.execute(WAITING, (key, value, upto, most)).fetchall()):
+    found = [(n, key) for key, value in gates for (n,) in tx.execute(WAITING, (key, value, upto, most)).fetchall()]
+    for number, key in sorted(found)[:most]:
         job = tx.read(number)
         facts = {**about, "still_waits_for": job.unmet - 1}
         last = tx.emit(job, event.LOG, f"event {about['key']} has come", facts)
         _open(tx, job, key, job.event_count + 1, last)
         matched.append(job.job_id)
-    return matched
+    return list(dict.fromkeys(matched)), len(found) >= most
 
 
 def close(tx: Tx, job: ChangedJob) -> None:

@@ -54,9 +54,10 @@ async def test_keys_and_values_are_any_text(manual: Harness) -> None:
 
 async def test_those_who_are_matched_start_in_the_order_in_which_they_came(home: Path) -> None:
     async with daemon(home, ManualClock(), "[daemon]\nmax_slots = 1\n") as harness:
-        ids = [(await harness.enqueue(schedule=waits_for("e")))["job_id"] for _ in range(20)]
-        matched = (await harness.call("event.emit", key="e"))["matched"]
-        assert sorted(matched) == sorted(ids)
+        by_value = {"type": "CONDITION", "conditions": {"e": "v"}}
+        specs = [{"job_type": "semantica.noop", "schedule": by_value if n % 3 else waits_for("e")} for n in range(200)]
+        ids = [ack["job_id"] for ack in (await harness.call("job.enqueue_many", jobs=specs))["jobs"]]
+        assert (await harness.call("event.emit", key="e", value="v"))["matched"] == ids
         await harness.advance(0)
         assert [one["job_id"] for one in await events(harness, "job.started")] == ids
 

@@ -217,6 +217,8 @@ CREATE TABLE templates (
 
 CREATE INDEX idx_idempotency_expires ON idempotency (expires_at);
 
+CREATE INDEX idx_job_conditions_arrival ON job_conditions (key, value) WHERE waiting = 1;
+
 CREATE INDEX idx_job_conditions_lookup ON job_conditions (key, value, job_id) WHERE waiting = 1;
 
 CREATE INDEX idx_jobs_blocked ON jobs (blocked_by, priority DESC, position ASC, created_at ASC, id)
@@ -301,7 +303,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'rebuild jobs', 'def0ebea60bd44eab39b07598f6f74c28603a8c0bf0810fda44c5712af35845e');
+VALUES (5, 0, 'rebuild jobs', 'f3f0ff9588bd4909e05bdf9ba5b232acb0aac55dac2642c14b77981627db03a2');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (6, 0, 'add runs', '2404e73a09c014ec8eda658321025830ba1edae03dbd31edf3e4813d185b60b3');

@@ -38,9 +38,8 @@ def emit(tx: Tx, request: Emit) -> EmitPart:
     if request.value is not None:
         opened.append((request.key, request.value))
     facts = {"key": request.key, "value": request.value}
-    parts = [gates.open_for(tx, gate, newest, MOST, facts) for gate in opened]
-    matched = list(dict.fromkeys(job_id for part in parts for job_id in part))
-    return EmitPart(matched, newest, any(len(part) == MOST for part in parts))
+    matched, more = gates.open_for(tx, opened, newest, MOST, facts)
+    return EmitPart(matched, newest, more)
 
 
 def _check(key: str) -> None:
