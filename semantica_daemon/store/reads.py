@@ -116,10 +116,27 @@ ORDER BY queue_counts.queue
 """
 
 # job.list: the number is the order of arrival. A filter with an index of its own uses it; a filter on state or queue
-# reads the index of each state once per queue and merges the rows.
+# runs one statement per state.
 LIST = (
     f"SELECT {rows.LISTED_COLUMNS}, number FROM jobs {{index}} WHERE {{where}} ORDER BY number {{order}} LIMIT :limit"
 )
+# The index of a state has the numbers of each queue in order: merges the queues, and reads one row ahead in each.
+MERGE_QUEUES = f"""
+WITH RECURSIVE merged(name, at) AS (
+  SELECT queue_counts.queue, ({{next}} AND queue = queue_counts.queue AND number {{after}} :cursor {{one}})
+  FROM queue_counts
+  WHERE {{queues}}
+  UNION ALL
+  SELECT name, ({{next}} AND queue = name AND number {{after}} at {{one}})
+  FROM merged
+  WHERE at IS NOT NULL
+  ORDER BY 2 {{order}} NULLS LAST
+  LIMIT :limit
+)
+SELECT {rows.LISTED_COLUMNS}, number
+FROM merged
+CROSS JOIN jobs ON number = at
+"""
 INDEX_OF = {
     "user_tag": "idx_jobs_user_tag",
     "chain_group_id": "idx_jobs_group",
@@ -127,6 +144,7 @@ INDEX_OF = {
     "subject_prefix": "idx_jobs_subject_generation",
 }
 INDEX_OF_STATE = {"QUEUED": "idx_jobs_pop", "SCHEDULED": "idx_jobs_scheduled", "RUNNING": "idx_jobs_running"}
+SORTED = ("QUEUED", "RUNNING")  # one index is in the order of the claim, the other has few rows
 
 
 class LoggedRun(NamedTuple):
@@ -193,9 +211,8 @@ async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | N
     found: list[Any] = []
     await db.execute("BEGIN")
     try:
-        for extra in await _walks(db, listing):
-            sql, values = _statement(listing, extra)
-            found += await db.execute_fetchall(sql, values)
+        for state in _states(listing):
+            found += await db.execute_fetchall(*_statement(listing, state))
     finally:
         await db.execute("ROLLBACK")
     found.sort(key=lambda row: row[-1], reverse=listing.newest_first)
@@ -224,31 +241,29 @@ async def stats(db: Connection) -> list[QueueStats]:
     return [rows.queue_stats(row) for row in await db.execute_fetchall(STATS)]
 
 
-async def _walks(db: Connection, listing: Listing) -> Iterable[dict[str, str]]:
-    """The (state, queue) pairs to query one by one; a single query without a pair if another filter has an index."""
+def _states(listing: Listing) -> Iterable[str | None]:
+    """The states to query one by one; None is a single query, for a filter with an index of its own or none at all."""
     given = listing.filters
     if INDEX_OF.keys() & given.keys() or not ({"state", "queue"} & given.keys()):
-        return [{}]
-    states = dict.fromkeys(given.get("state") or STATES)
-    known = [row[0] for row in await db.execute_fetchall("SELECT queue FROM queue_counts")]
-    queues = [queue for queue in known if queue in given["queue"]] if given.get("queue") else known
-    return [{"state": state, "queue": queue} for state in states for queue in queues]
+        return [None]
+    return dict.fromkeys(given.get("state") or STATES)
 
 
-def _statement(listing: Listing, walk: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    where = ["1"]
-    values: dict[str, Any] = {"limit": listing.limit + 1}
-    for field, value in {**listing.filters, **walk}.items():
-        clause, bound = CLAUSES[field](value) if not isinstance(value, list) else _one_of(field, value)
-        where.append(clause)
+def _statement(listing: Listing, state: str | None) -> tuple[str, dict[str, Any]]:
+    order, after, end = ("DESC", "<", 2**63 - 1) if listing.newest_first else ("ASC", ">", 0)
+    values: dict[str, Any] = {"limit": listing.limit + 1, "cursor": end if listing.cursor is None else listing.cursor}
+    clauses: dict[str, str] = {}
+    for field, value in listing.filters.items():
+        clauses[field], bound = CLAUSES[field](value) if not isinstance(value, list) else _one_of(field, value)
         values |= bound
-    index, condition = _index(listing, walk)
-    where.append(condition)
-    if listing.cursor is not None:
-        where.append(f"number {'<' if listing.newest_first else '>'} :cursor")
-        values["cursor"] = listing.cursor
-    order = "DESC" if listing.newest_first else "ASC"
-    return LIST.format(index=index, where=" AND ".join(where), order=order), values
+    index, clauses["state" if state else "index"] = _index(listing, state)
+    if state in (None, *SORTED):
+        where = " AND ".join([*clauses.values(), f"number {after} :cursor"])
+        return LIST.format(index=index, where=where, order=order), values
+    queues = clauses.pop("queue", "1")
+    following = f"SELECT number FROM jobs {index} WHERE {' AND '.join(clauses.values())}"
+    one = f"ORDER BY number {order} LIMIT 1"
+    return MERGE_QUEUES.format(next=following, queues=queues, one=one, after=after, order=order), values
 
 
 def _cursor(text: str | None) -> int | None:
@@ -259,13 +274,12 @@ def _cursor(text: str | None) -> int | None:
     return int(text)
 
 
-def _index(listing: Listing, walk: dict[str, str]) -> tuple[str, str]:
+def _index(listing: Listing, state: str | None) -> tuple[str, str]:
     """The index to use, and the condition that its rows meet."""
-    if walk:
-        state = walk["state"]
-        if state in INDEX_OF_STATE:
-            return f"INDEXED BY {INDEX_OF_STATE[state]}", f"state = '{state}'"
-        return "INDEXED BY idx_jobs_state_queue", "finished_at IS NOT NULL"
+    if state in INDEX_OF_STATE:
+        return f"INDEXED BY {INDEX_OF_STATE[state]}", f"state = '{state}'"
+    if state is not None:
+        return "INDEXED BY idx_jobs_state_queue", f"state = '{state}' AND finished_at IS NOT NULL"
     for field, index in INDEX_OF.items():
         if field in listing.filters:
             return f"INDEXED BY {index}", "subject_key <> ''" if "subject" in field else "1"

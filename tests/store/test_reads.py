@@ -156,6 +156,22 @@ async def test_the_pages_of_a_listing_are_what_the_table_holds(
             assert [job.job_id for job in found] == expected, (filters, limit)
 
 
+async def test_a_listing_by_state_is_as_many_statements_with_fifty_queues_as_with_one(
+    store: Store, db: aiosqlite.Connection
+) -> None:
+    statements: list[str] = []
+    await db.set_trace_callback(statements.append)
+    waits = {"type": "AFTER", "delay_ms": 1000}
+    counts = []
+    for queues in (1, 50):
+        made = [put(store, queue=f"q{n % queues}", user_tag=str(queues), schedule=waits).job_id for n in range(200)]
+        statements.clear()
+        page, _ = await reads.jobs(db, Listing({"state": ["SCHEDULED", "DONE"]}, True, 120, None))
+        assert [job.job_id for job in page] == made[:-121:-1]
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+
+
 async def test_long_texts_are_cut_from_a_listing_and_whole_in_the_job(store: Store, db: aiosqlite.Connection) -> None:
     long, short = "ä" * 2100, "ä" * 2000
     ids = [put(store, payload={"t": text}).job_id for text in (long, short)]
