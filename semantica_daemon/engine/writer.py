@@ -178,14 +178,21 @@ class Writer:
         self.batches += 1
         self.last_commit_at = self._clock.now()
         self.trouble = None
+        if committed.must_sync:  # a template made a job durable, which is known only inside the transaction
+            sync = Command(nothing, None, durable=True)
+            self._queue.submit(sync, lambda _: self._reply(batch, committed), must_commit=True)
+        else:
+            self._reply(batch, committed)
+        self._sync_within(committed)
+        for listener in self._listeners:
+            listener(committed)
+
+    def _reply(self, batch: list[Entry], committed: CommitResult) -> None:
         for entry, result in zip(batch, committed.results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, Refusal):
                 log.error("verb_failed", verb=entry.command.verb.__name__, exc_info=result)
             if entry.done is not None:
                 entry.done(result)
-        self._sync_within(committed)
-        for listener in self._listeners:
-            listener(committed)
 
     def _sync_within(self, committed: CommitResult) -> None:
         """Ensures a synced commit at most SYNC_EVERY_MS after an unsynced one."""

@@ -55,7 +55,7 @@ class Command(Struct, frozen=True, gc=False):
 
 class CommitResult(Struct, frozen=True):
     """The results of a committed batch, and what has to happen after the commit. A result may be the exception of its
-    command."""
+    command. `must_sync`: the replies have to wait for a later commit that is synced."""
 
     results: list[Any]
     events: list[StoredEvent]
@@ -64,6 +64,7 @@ class CommitResult(Struct, frozen=True):
     claims: list[Claim]
     synced: bool
     secrets: list[tuple[str, dict[str, str]]]
+    must_sync: bool
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -138,7 +139,7 @@ class Database:
             raise
         self._sequence += len(events)
         self._position = tx.position
-        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets)
+        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, tx.must_sync and not sync)
 
     def checkpoint(self) -> None:
         """Checkpoints as far as readers allow, so that the WAL stays small."""

@@ -125,6 +125,7 @@ class Tx:
         self.secrets: list[tuple[str, dict[str, str]]] = []
         self.opened: list[int] = []  # jobs whose last gate was opened; `writes/promote` makes them QUEUED
         self.due: int | None = None
+        self.must_sync = False  # a command that was not submitted as durable has to be synced before its reply
         self._first_sequence = sequence + 1
         self._deferred: dict[str, list[tuple[Any, ...]]] = {}
         self._events: list[StoredEvent] = []

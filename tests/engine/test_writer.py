@@ -196,6 +196,24 @@ async def test_one_durable_of_many_makes_the_whole_commit_synced(manual: Harness
     assert commits[0].synced
 
 
+@pytest.mark.parametrize("method", ["job.enqueue", "job.enqueue_many", "schedule.trigger"])
+async def test_a_job_of_a_durable_template_is_answered_after_a_synced_commit(manual: Harness, method: str) -> None:
+    await manual.call("template.put", name="kept", spec={"job_type": "semantica.noop", "durable": True})
+    await manual.call("schedule.put", name="yearly", template_id="kept", cron_expression="@yearly")
+    await manual.call("queue.pause")
+    await manual.settle()
+    commits = recorded(manual)
+    spec = {"job_type": "semantica.noop", "template_id": "kept"}
+    params: dict[str, dict[str, Any]] = {
+        "job.enqueue": spec,
+        "job.enqueue_many": {"jobs": [{"job_type": "semantica.noop"}, spec]},
+        "schedule.trigger": {"schedule_id": "yearly"},
+    }
+    await manual.call(method, **params[method])
+    assert [commit.synced for commit in commits] == [False, True]
+    assert fact(manual, "synced_at") == str(START)
+
+
 async def test_a_busy_writer_syncs_once_a_second(manual: Harness) -> None:
     """Ten commits a second for five seconds: a synced one in every second, and few more."""
     await manual.settle()

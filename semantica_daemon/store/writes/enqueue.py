@@ -52,6 +52,8 @@ RETURNING run_id, subject_key, job_type
 def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
     if job.spec.template_id is not None:
         job = templates.filled(tx, job)
+    if job.spec.durable:
+        tx.must_sync = True
     decided = decide(tx, job)
     if decided.existing is None:
         return _carry_out(tx, job, decided)
