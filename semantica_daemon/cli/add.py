@@ -1,40 +1,36 @@
-"""`semantica add`: adds a job to the queue and prints its id; with --every it makes a schedule (`add_every`)."""
+"""`semantica add`: adds a job to the queue and prints its id; with --every it makes a schedule of the command."""
 
+import os
 import socket
 import time
-from importlib import import_module
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, payload, schedule_options, start_options
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli import job_options, last_job, payload, schedule
+from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.client import result
+from semantica_daemon.client.client import Client, result
 from semantica_daemon.client.connection import Connection
-from semantica_daemon.client.errors import ConnectionLost
-from semantica_daemon.client.exit_codes import USAGE
-from semantica_daemon.client.json_types import Any, Json
+from semantica_daemon.client.errors import CallRefused, ConnectionLost
+from semantica_daemon.client.exit_codes import DATA
 
 ONLY_WITH_EVERY = ("zone", "name", "misfire", "overlap")
+LONGEST_NAME = 40
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.every is not None:
-        add_every: Any = import_module("semantica_daemon.cli.add_every")
-        return int(add_every.run(arguments, terminal))
+        return _add_schedule(arguments, terminal)
     for name in ONLY_WITH_EVERY:
         if getattr(arguments, name) is not None:
-            raise CommandFailed(f"add: --{name} needs --every", USAGE, "--every '0 3 * * *' makes a schedule")
-    spec, started = job_options.job_spec(arguments), now()
+            raise CommandFailed(f"add: --{name} needs --every", "--every '0 3 * * *' makes a schedule")
+    spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
-    last_job.remember(terminal.paths, ack["job_id"])
-    print_ack(terminal, ack)
-    if ack["state"] == "SCHEDULED" and not ack["existing"]:
-        _print_start(terminal, ack["job_id"], start_options.start_reasons(spec, started), started)
-    return 0
+    _print_ack(terminal, ack)
+    reasons = job_options.start_reasons(spec, since) if ack["state"] == "SCHEDULED" and not ack["existing"] else []
+    if text := prose.start(reasons, since, lambda at: prose.instant(at, since)):
+        terminal.note(f"job {prose.short_id(ack['job_id'])} starts {text}")
 
 
 def finish(descriptor: int, received: bytes, failure: OSError | None, quiet: bool) -> int:
@@ -43,17 +39,13 @@ def finish(descriptor: int, received: bytes, failure: OSError | None, quiet: boo
     connection = Connection(socket.socket(fileno=descriptor), terminal.note, received)
     if failure is not None and not isinstance(failure, TimeoutError):
         raise ConnectionLost(f"the connection to the daemon broke: {failure}")
-    ack = result(connection.receive(time.monotonic()))
-    last_job.remember(terminal.paths, ack["job_id"])
-    print_ack(terminal, ack)
+    _print_ack(terminal, result(connection.receive(time.monotonic())))
     return 0
 
 
-def print_ack(terminal: Terminal, ack: Json) -> None:
-    if terminal.as_json:
-        terminal.print_json(ack)
-    else:
-        terminal.print(ack["job_id"])
+def _print_ack(terminal: Terminal, ack: Json) -> None:
+    last_job.remember(terminal.paths, ack["job_id"])
+    terminal.show(ack, [ack["job_id"]])
     print_notes(terminal, ack)
 
 
@@ -71,30 +63,70 @@ def print_notes(terminal: Terminal, ack: Json) -> None:
         terminal.note(warning)
 
 
-def _print_start(terminal: Terminal, job_id: str, reasons: list[prose.Facts], since: int) -> None:
-    text = prose.start(reasons, since, lambda at: prose.instant(at, since))
-    if text:
-        terminal.note(f"job {prose.short_id(job_id)} starts {text}")
+def _add_schedule(arguments: Any, terminal: Terminal) -> None:
+    """Stores the command as a template and makes a schedule of it."""
+    from semantica_daemon.cli.template import spec_of  # noqa: PLC0415
+
+    if arguments.template is not None:
+        hint = f"semantica schedule put NAME --template {arguments.template} --cron '{arguments.every}'"
+        raise CommandFailed("--every makes a template of its own", hint)
+    spec = spec_of(arguments, terminal, "--every")
+    params = {"name": arguments.name or _name_of(spec), **schedule.settings(arguments, arguments.every)}
+    with terminal.client() as client:
+        made = _put_both(client, spec, params)
+        schedule.print_put(terminal, client, made["schedule"], made)
 
 
-def options(parser: Parser) -> None:
-    job_options.add_options(parser)
-    group = parser.add_argument_group("schedules", "make a schedule instead of a job; prints the schedule's id")
-    group.add_argument(
-        "--every",
-        type=type_of(schedule_options.cron),
-        metavar="CRON",
-        help="'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …",
-    )
-    group.add_argument("--zone", metavar="ZONE", help="the time zone of CRON (default: yours)")
-    group.add_argument("--name", metavar="NAME", help="name of the schedule and its template (default: by the command)")
-    schedule_options.add_policies(group)
+def _put_both(client: Client, spec: Json, params: Json) -> Json:
+    """Puts the template and the schedule. When the schedule is refused, the template is as it was before."""
+    name = params["name"]
+    before = _existing_template(client, name)
+    others = [one for one in before["schedules"] if one != name] if before is not None else []
+    if others:
+        hint = f"choose another --name, or `semantica template put {name}` to change all of them"
+        raise CommandFailed(f"schedule {', '.join(others)} uses the template {name} as well", hint, DATA)
+    stored = client.call("template.put", name=name, spec=spec)
+    try:
+        made = client.call("schedule.put", template_id=stored["template_id"], **params)
+    except CallRefused:
+        if before is None:
+            client.call("template.delete", template_id=stored["template_id"])
+        else:
+            client.call("template.put", name=name, spec=before["spec"])
+        raise
+    return {"template": stored, "schedule": made}
 
 
+def _existing_template(client: Client, name: str) -> Any:
+    try:
+        return client.call("template.get", template_id=name)
+    except CallRefused as refused:
+        if refused.data.get("code") != "E_TEMPLATE_NOT_FOUND":
+            raise
+        return None
+
+
+def _name_of(spec: Json) -> str:
+    """Made of the command and its folder: the same command in the same folder changes the same schedule."""
+    import zlib  # noqa: PLC0415
+
+    argv = spec["payload"].get("argv") or [spec["job_type"]]
+    text = " ".join([os.path.basename(argv[0]), *argv[1:]])
+    plain = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in text).split())
+    checksum = zlib.crc32("\0".join([*argv, spec["payload"].get("cwd") or ""]).encode())
+    return f"{plain[:LONGEST_NAME].rstrip('-') or 'schedule'}-{checksum:08x}"
+
+
+EVERY = Group("schedules", [
+    Option("--every", **schedule.CRON),
+    schedule.ZONE,
+    Option("--name", metavar="NAME", help="name of the schedule and its template (default: by the command)"),
+    *schedule.POLICIES,
+], "make a schedule instead of a job; prints the schedule's id")  # fmt: skip
 COMMAND = Command(
     "Add a job to the queue and return at once. Prints its id.",
     run,
-    options,
+    [*job_options.OF_ADD, EVERY],
     """
   semantica add -- make test
   semantica add --at 'tomorrow 02:00' -t nightly -- ./backup.sh

@@ -1,33 +1,77 @@
-"""The declaration of a command: summary, function, options, examples."""
+"""What every command file imports: the declaration of a command and of its options, the terminal, the JSON types."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.json_types import Any
+from semantica_daemon.client.json_types import Any, Json
+
+__all__ = ["NAME", "Any", "Command", "Group", "Json", "Option", "Options", "Subcommands", "Terminal", "each_name"]
+
+
+class Option:
+    """An option or a positional argument, with the settings of argparse's add_argument; `type` may raise ValueError.
+    `field` is the field of a JobSpec that its value becomes."""
+
+    def __init__(self, *names: str, field: str = "", **settings: Any) -> None:
+        self.names = names
+        self.dest = names[-1].lstrip("-").replace("-", "_")
+        self.field = field
+        self.settings = settings
+
+
+class Group:
+    """Options under a title of their own in the help. Without a title they exclude each other."""
+
+    def __init__(self, title: str, options: Sequence[Option], description: str | None = None) -> None:
+        self.title = title
+        self.options = options
+        self.description = description
+
+
+Options = Sequence[Option | Group]
+NAME = Option("name", metavar="NAME", help="its name or its id")
+NAMES = Option("name", nargs="+", metavar="NAME", help="names or ids")
 
 
 class Command:
-    """`run` carries it out and returns the exit code; `options` adds its options to the parser."""
+    """`run` carries it out and returns the exit code; None is 0. `after_dashes`: the job's command follows `--`."""
 
     def __init__(
         self,
         summary: str,
-        run: Callable[[Any, Terminal], int],
-        options: Callable[[Any], None] = lambda _: None,
+        run: Callable[[Any, Terminal], int | None],
+        options: Options = (),
         examples: str = "",
         usage: str | None = None,
+        after_dashes: bool = False,
     ) -> None:
         self.summary = summary
         self.run = run
         self.options = options
         self.examples = examples
         self.usage = usage
+        self.after_dashes = after_dashes
 
 
 class Subcommands:
     """A command with subcommands, such as `schedule put`. Without a subcommand the first one runs."""
 
-    def __init__(self, summary: str, commands: dict[str, Command], examples: str) -> None:
+    def __init__(self, summary: str, commands: Mapping[str, Command], examples: str) -> None:
         self.summary = summary
         self.commands = commands
         self.examples = examples
+
+
+def each_name(method: str, summary: str, example: str, sentence: Callable[[Json, Terminal], str]) -> Command:
+    """A subcommand that calls `schedule.METHOD` or `template.METHOD` for each name given, and notes a sentence."""
+    kind, verb = method.split(".")
+
+    def run(arguments: Any, terminal: Terminal) -> None:
+        with terminal.client() as client:
+            for name in arguments.name:
+                done = client.call(method, **{f"{kind}_id": name})
+                if terminal.as_json:
+                    terminal.print_json(done, lines=len(arguments.name) > 1)
+                terminal.note(f"{kind} {name} {sentence(done, terminal)}")
+
+    return Command(summary, run, [NAMES], f"semantica {kind} {verb} {example}")

@@ -3,52 +3,54 @@
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import PROTOCOL, VERSION, prose
-from semantica_daemon.cli import config_check, format, machine
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace, Parser
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli import format, machine, status
+from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client import daemon_lock
+from semantica_daemon.client.autostart import daemon_environment
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import CONFIGURATION, NO_DAEMON
-from semantica_daemon.client.json_types import Json
 from semantica_daemon.paths import LONGEST_SOCKET, Paths, printable
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 OLDEST_PYTHON = (3, 11)
 ENOUGH_FREE = 200_000_000
+CONFIG_CHECK_S = 30
 CANARY_S = 15
+CANARY: Json = {
+    "queue": "semantica.doctor", "user_tag": "doctor", "priority": 100,
+    "ttl_ms": CANARY_S * 1000, "timeout_ms": CANARY_S * 1000,
+}  # fmt: skip
+PREFIX = "semanticad: "
+SHOWS_RUNNING = "`semantica status` shows what is running"
 
 Finding = tuple[str, str, str, str]  # verdict, check, what was seen, hint
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> int:
     found: list[Finding] = []
     for finding in _findings(terminal.paths, arguments.start):
         found.append(finding)
-        if not terminal.as_json:
-            _print_finding(finding, terminal)
+        verdict, what, seen, hint = finding
+        if not terminal.as_json and not (verdict == OK and terminal.quiet):
+            terminal.print(f"{verdict:<4}  {what}: {seen}" + (f"\n      → {hint}" if hint else ""))
+            terminal.flush()
     if terminal.as_json:
         names = ("verdict", "check", "seen", "hint")
         terminal.print_json({"checks": [dict(zip(names, finding, strict=True)) for finding in found]})
     return 1 if any(finding[0] == FAIL for finding in found) else 0
 
 
-def _print_finding(finding: Finding, terminal: Terminal) -> None:
-    verdict, what, seen, hint = finding
-    if verdict == OK and terminal.quiet:
-        return
-    terminal.print(f"{verdict:<4}  {what}: {seen}" + (f"\n      → {hint}" if hint else ""))
-    terminal.flush()
-
-
 def _findings(paths: Paths, start: bool) -> Iterator[Finding]:
     yield _python()
-    yield from _folders(paths)
+    yield _folder("data folder", paths.data)
+    yield _folder("socket folder", os.path.dirname(paths.socket))
+    yield _folder("log folder", os.path.dirname(paths.log), is_private=False)
     yield _socket_path(paths)
     yield _config_file(paths)
     yield _disk(paths)
@@ -58,47 +60,33 @@ def _findings(paths: Paths, start: bool) -> Iterator[Finding]:
         yield _no_daemon(paths, missing)
         return
     with client:
-        yield from _daemon(client)
+        yield from _daemon(client, paths)
 
 
 def _python() -> Finding:
-    version = tuple(sys.version_info[:3])
-    if version < OLDEST_PYTHON:
-        return FAIL, "python", f"{_dotted(version)} is too old", f"use Python {_dotted(OLDEST_PYTHON)} or newer"
-    return OK, "python", f"{_dotted(version)} at {sys.executable}", ""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST_PYTHON:
+        return FAIL, "python", f"{version} is too old", f"use Python {'.'.join(map(str, OLDEST_PYTHON))} or newer"
+    return OK, "python", f"{version} at {sys.executable}", ""
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-def _folders(paths: Paths) -> Iterator[Finding]:
-    folders = {"data folder": paths.data, "socket folder": os.path.dirname(paths.socket)}
-    for what, folder in {**folders, "log folder": os.path.dirname(paths.log)}.items():
-        yield _folder(what, folder, private=what != "log folder")
-
-
-def _folder(what: str, folder: str, private: bool) -> Finding:
+def _folder(what: str, folder: str, is_private: bool = True) -> Finding:
+    path = printable(folder)
     try:
         found = os.lstat(folder)
     except FileNotFoundError:
-        return OK, what, f"{printable(folder)} (created when it is needed)", ""
+        return OK, what, f"{path} (created when it is needed)", ""
     except OSError as error:
-        return FAIL, what, f"{printable(folder)}: {error.strerror}", "make it readable for you, or set SEMANTICA_HOME"
-    if not stat.S_ISDIR(found.st_mode) and private:
-        return FAIL, what, f"{printable(folder)} is not a folder", "remove it, or set SEMANTICA_HOME to another place"
-    if found.st_uid != os.getuid() and private:
-        return (
-            FAIL,
-            what,
-            f"{printable(folder)} belongs to user {found.st_uid}",
-            "set SEMANTICA_HOME to a folder of yours",
-        )
-    if found.st_mode & 0o022 and private:
-        return FAIL, what, f"others can write to {printable(folder)}", f"chmod go-w {printable(folder)}"
+        return FAIL, what, f"{path}: {error.strerror}", "make it readable for you, or set SEMANTICA_HOME"
+    if is_private and not stat.S_ISDIR(found.st_mode):
+        return FAIL, what, f"{path} is not a folder", "remove it, or set SEMANTICA_HOME to another place"
+    if is_private and found.st_uid != os.getuid():
+        return FAIL, what, f"{path} belongs to user {found.st_uid}", "set SEMANTICA_HOME to a folder of yours"
+    if is_private and found.st_mode & 0o022:
+        return FAIL, what, f"others can write to {path}", f"chmod go-w {path}"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return FAIL, what, f"{printable(folder)} cannot be written to", f"chmod u+rwx {printable(folder)}"
-    return OK, what, printable(folder), ""
+        return FAIL, what, f"{path} cannot be written to", f"chmod u+rwx {path}"
+    return OK, what, path, ""
 
 
 def _socket_path(paths: Paths) -> Finding:
@@ -113,10 +101,25 @@ def _config_file(paths: Paths) -> Finding:
     path = printable(paths.config)
     if not os.path.lexists(paths.config):
         return OK, "config file", f"none at {path}; the defaults are used", ""
-    problem = config_check.problem(paths)
-    if problem:
+    if problem := _config_problem(paths):
         return FAIL, "config file", problem, "correct the file, or move it away to use the defaults"
     return OK, "config file", path, ""
+
+
+def _config_problem(paths: Paths) -> str:
+    """What `semanticad --check`, in a process of its own, says about the file; empty when it accepts the file."""
+    command = [sys.executable, "-P", "-m", "semantica_daemon", "--check", "--config", paths.config]
+    try:
+        done = subprocess.run(
+            command, cwd="/", env=daemon_environment(paths), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=CONFIG_CHECK_S, encoding="utf-8", errors="replace", check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it could not be checked: {error}"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.splitlines() or [f"the check ended with exit code {done.returncode}"]
+    return next((line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)), lines[-1])
 
 
 def _disk(paths: Paths) -> Finding:
@@ -124,26 +127,19 @@ def _disk(paths: Paths) -> Finding:
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     free = shutil.disk_usage(folder).free
-    if free < ENOUGH_FREE:
-        verdict = FAIL if free < ENOUGH_FREE // 10 else WARN
-        return (
-            verdict,
-            "disk",
-            f"{format.size(free)} free at {printable(folder)}",
-            "free some space: jobs need it for their logs",
-        )
-    return OK, "disk", f"{format.size(free)} free", ""
+    if free >= ENOUGH_FREE:
+        return OK, "disk", f"{format.size(free)} free", ""
+    seen, hint = f"{format.size(free)} free at {printable(folder)}", "free some space: jobs need it for their logs"
+    return FAIL if free < ENOUGH_FREE // 10 else WARN, "disk", seen, hint
 
 
 def _no_daemon(paths: Paths, missing: NoDaemon) -> Finding:
     """No daemon is only a warning: the next command starts one."""
-    if missing.exit_code == CONFIGURATION:
-        return FAIL, "daemon", missing.message, ""
+    log = printable(paths.log)
     if missing.exit_code != NO_DAEMON:
-        return FAIL, "daemon", missing.message, f"see its log: {printable(paths.log)}"
+        return FAIL, "daemon", missing.message, "" if missing.exit_code == CONFIGURATION else f"see its log: {log}"
     if _is_held(paths):
-        hint = f"wait a moment and try again; its log: {printable(paths.log)}"
-        return FAIL, "daemon", "one is running and does not answer", hint
+        return FAIL, "daemon", "one is running and does not answer", f"wait a moment and try again; its log: {log}"
     return WARN, "daemon", "none is running", "`semantica doctor --start` starts one and tests it"
 
 
@@ -154,33 +150,27 @@ def _is_held(paths: Paths) -> bool:
         return False
 
 
-def _daemon(client: Client) -> Iterator[Finding]:
+def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
     """What the daemon reports about itself, and one job of each kind as a test."""
     try:
-        health = client.call("admin.health")
-        yield _ready(health)
+        health, config = client.call("admin.health"), client.call("admin.config")
+        is_ready = health["status"] == "ready"
+        yield OK if is_ready else WARN, "daemon", f"{health['status']}, up {prose.duration(health['uptime_ms'])}", ""
         yield _same_version(health)
-        yield _storage(health)
-        yield _check_config(client)
-        yield from _machine(client)
-        yield from _check_pauses(client)
+        if other_folder := status.uses_other_folder(config, paths):
+            yield WARN, "data folder", other_folder, status.OTHER_FOLDER_HINT
+        yield _storage(health["parts"]["writer"])
+        slots = config["daemon"]["max_slots"] or "one for each core"
+        handlers = ", ".join(config["handlers"]) or "only the built-in ones"
+        yield OK, "configuration", f"slots: {slots}, handlers: {handlers}", ""
+        yield from _machine(client.call("machine.get"))
+        paused = [queue["queue"] for queue in client.call("queue.list")["queues"] if queue["paused"]]
+        if paused:
+            yield WARN, "queues", f"paused: {', '.join(paused)}", "`semantica queue resume` resumes them"
         yield _canary("a handler", lambda: _noop(client))
         yield _canary("a command", lambda: client.run(["true"], cwd="/", **CANARY))
     except (CallRefused, ConnectionLost) as error:
         yield FAIL, "daemon", str(error), "`semantica stop`, and try again"
-
-
-CANARY: Json = {"queue": "semantica.doctor", "user_tag": "doctor", "priority": 100, "ttl_ms": CANARY_S * 1000}
-CANARY |= {"timeout_ms": CANARY_S * 1000}
-
-
-def _noop(client: Client) -> Json:
-    return client.wait(client.enqueue("semantica.noop", **CANARY)["job_id"], 2 * CANARY_S)
-
-
-def _ready(health: Json) -> Finding:
-    seen = f"{health['status']}, up {prose.duration(health['uptime_ms'])}"
-    return (OK, "daemon", seen, "") if health["status"] == "ready" else (WARN, "daemon", seen, "")
 
 
 def _same_version(health: Json) -> Finding:
@@ -191,64 +181,42 @@ def _same_version(health: Json) -> Finding:
     return (OK, "version", seen, "") if health["version"] == VERSION else (WARN, "version", seen, hint)
 
 
-def _storage(health: Json) -> Finding:
-    trouble = health["parts"]["writer"]["trouble"]
-    if trouble:
-        return (
-            FAIL,
-            "database",
-            f"cannot be written to: {trouble}",
-            "free some space on the disk; the daemon then goes on by itself",
-        )
-    return OK, "database", f"{health['parts']['writer']['batches']} commits, no trouble", ""
+def _storage(writer: Json) -> Finding:
+    if writer["trouble"]:
+        hint = "free some space on the disk; the daemon then goes on by itself"
+        return FAIL, "database", f"cannot be written to: {writer['trouble']}", hint
+    return OK, "database", f"{writer['batches']} commits, no trouble", ""
 
 
-def _check_config(client: Client) -> Finding:
-    found = client.call("admin.config")
-    slots = found["daemon"]["max_slots"] or "one for each core"
-    return (
-        OK,
-        "configuration",
-        f"slots: {slots}, handlers: {', '.join(found['handlers']) or 'only the built-in ones'}",
-        "",
-    )
-
-
-def _machine(client: Client) -> Iterator[Finding]:
+def _machine(found: Json) -> Iterator[Finding]:
     """Unknown is only a warning: jobs that need to know keep waiting."""
-    found = client.call("machine.get")
     hint = "jobs with --when-idle wait until it is known: `semantica machine` shows the sources"
     yield (OK, "idle", machine.idle(found), "") if found["idle"] is not None else (WARN, "idle", "not known", hint)
     yield OK, "power", machine.power(found), ""
 
 
-def _check_pauses(client: Client) -> Iterator[Finding]:
-    queues = [queue["queue"] for queue in client.call("queue.list")["queues"] if queue["paused"]]
-    if queues:
-        yield WARN, "queues", f"paused: {', '.join(queues)}", "`semantica queue resume` resumes them"
+def _noop(client: Client) -> Json:
+    return client.wait(client.enqueue("semantica.noop", **CANARY)["job_id"], 2 * CANARY_S)
 
 
 def _canary(what: str, run: Callable[[], Json]) -> Finding:
     try:
         job = run()
     except TimeoutError as error:
-        return FAIL, what, str(error), "`semantica status` shows what is running"
+        return FAIL, what, str(error), SHOWS_RUNNING
     if job["state"] == "DONE":
         return OK, what, f"ran in {prose.duration(job['finished_at'] - job['created_at'])}", ""
     if job["state"] == "SKIPPED_TTL":
-        return WARN, what, "no slot became free for it", "`semantica status` shows what is running"
+        return WARN, what, "no slot became free for it", SHOWS_RUNNING
     return FAIL, what, f"{job['state']}: {(job['error'] or {}).get('message', '')}", f"semantica show {job['job_id']}"
 
 
-def options(parser: Parser) -> None:
-    parser.add_argument("--start", action="store_true", help="start the daemon when there is none, and test it")
-
-
+OPTIONS = [Option("--start", action="store_true", help="start the daemon when there is none, and test it")]
 COMMAND = Command(
     "Check whether everything works, and say what to do where it does not. Exit code 1 when something FAILs. "
     "Starts no daemon without --start.",
     run,
-    options,
+    OPTIONS,
     """
   semantica doctor
   semantica doctor --start

@@ -38,7 +38,7 @@ MISSING_OPTIONS = {
 class CommandFailed(Exception):
     """A command ends here: `message` says what is wrong, `hint` what to do."""
 
-    def __init__(self, message: str, exit_code: int, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code
@@ -59,7 +59,7 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
 
 def _message(error: CallRefused) -> str:
     """Names the option that set the field which the daemon refused."""
-    from semantica_daemon.cli.option_names import field_of, option_of  # noqa: PLC0415
+    from semantica_daemon.cli.job_options import field_of, option_of  # noqa: PLC0415
 
     option = option_of(field_of(str(error.data.get("path") or "")))
     problem = prose.requirement(str(error.data.get("problem") or error.message))
@@ -67,7 +67,7 @@ def _message(error: CallRefused) -> str:
 
 
 def _hint(data: Json, command: str) -> str:
-    from semantica_daemon.cli.option_names import field_of  # noqa: PLC0415
+    from semantica_daemon.cli.job_options import field_of  # noqa: PLC0415
 
     if data.get("rule") == "schema":
         return f"`semantica {command} --help` describes its options"

@@ -4,22 +4,18 @@ import json
 
 from semantica_daemon import prose
 from semantica_daemon.cli import format, ids
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused
-from semantica_daemon.client.json_types import Json
 from semantica_daemon.client.subscription import gap_event
 
 LOOK_BACK = 1000
 DEFAULT_LINES = 50
 PAGE = 1000
 LONGEST_FACTS = 200
-LEVELS = ("debug", "info", "warn", "error")
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         filters: Json = {}
         if arguments.job is not None:
@@ -27,18 +23,16 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
         if arguments.type:
             filters["event_types"] = arguments.type
         if arguments.follow:
-            _follow(client, terminal, arguments, filters)
-            return 0
+            return _follow(client, terminal, arguments, filters)
         since = _since(client, arguments)
         jobs: dict[str, Json] = {}
         every = stored(client, filters, since, arguments.since is not None)
         found = [event for event in every if _is_wanted(client, arguments, event, jobs)]
         for event in found if arguments.since is not None else found[-arguments.lines :]:
             _print_event(terminal, event)
-    return 0
 
 
-def _since(client: Client, arguments: Namespace) -> int:
+def _since(client: Client, arguments: Any) -> int:
     """Without --since: everything about one job, else the newest of the stream."""
     if arguments.since is not None or arguments.job is not None:
         return int(arguments.since or 0)
@@ -58,7 +52,7 @@ def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -
         since, epoch = page["next_sequence"], {"epoch": page["epoch"]}
 
 
-def _is_wanted(client: Client, arguments: Namespace, event: Json, jobs: dict[str, Json]) -> bool:
+def _is_wanted(client: Client, arguments: Any, event: Json, jobs: dict[str, Json]) -> bool:
     """The filters that event.list does not have. The queue and the tag are those of the event's job."""
     if event["event_type"] == "stream.gap":
         return True
@@ -82,7 +76,7 @@ def _job(client: Client, job_id: str, jobs: dict[str, Json]) -> Json:
     return jobs[job_id]
 
 
-def _follow(client: Client, terminal: Terminal, arguments: Namespace, filters: Json) -> None:
+def _follow(client: Client, terminal: Terminal, arguments: Any, filters: Json) -> None:
     more = {"queue": arguments.queue, "user_tag": arguments.tag, "since": arguments.since, "levels": arguments.level}
     filters |= {name: value for name, value in more.items() if value not in (None, [])}
     for event in client.subscribe(**filters):
@@ -122,31 +116,28 @@ def _value(name: str, value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def options(parser: Parser) -> None:
-    add = parser.add_argument
-    add("-f", "--follow", action="store_true", help="print events as they happen, until Ctrl-C")
-    add(
-        "--since", type=type_of(sequence), metavar="N", help="all events after sequence N; 0 is the oldest that is kept"
-    )
-    add("-n", "--lines", type=type_of(sequence), default=DEFAULT_LINES, metavar="N",
-        help=f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})")  # fmt: skip
-    add("--job", type=type_of(ids.check), metavar="ID", help="about this job")
-    add("-Q", "--queue", help="about jobs in this queue")
-    add("-t", "--tag", help="about jobs with this tag")
-    add("--type", action="append", metavar="TYPE", help="job.failed, job.log … (repeat for more)")
-    add("--level", action="append", choices=LEVELS, help="of this level (repeat for more)")
-
-
 def sequence(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"{text!r} is not a number")
     return int(text)
 
 
+OPTIONS = [
+    Option("-f", "--follow", action="store_true", help="print events as they happen, until Ctrl-C"),
+    Option("--since", type=sequence, metavar="N", help="all events after sequence N; 0 is the oldest that is kept"),
+    Option("-n", "--lines", type=sequence, default=DEFAULT_LINES, metavar="N",
+           help=f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})"),
+    Option("--job", type=ids.check, metavar="ID", help="about this job"),
+    Option("-Q", "--queue", help="about jobs in this queue"),
+    Option("-t", "--tag", help="about jobs with this tag"),
+    Option("--type", action="append", metavar="TYPE", help="job.failed, job.log … (repeat for more)"),
+    Option("--level", action="append", choices=("debug", "info", "warn", "error"),
+           help="of this level (repeat for more)"),
+]  # fmt: skip
 COMMAND = Command(
     "Print what has happened to jobs, queues and the daemon, one line each.",
     run,
-    options,
+    OPTIONS,
     """
   semantica events
   semantica events -f --level error --level warn

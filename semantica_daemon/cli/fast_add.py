@@ -10,7 +10,6 @@ import sys
 
 from semantica_daemon import paths as locations
 from semantica_daemon.cli import last_job
-from semantica_daemon.cli.command_job import command_fields, current_umask, job_type_of
 from semantica_daemon.environment import is_text, variables_to_send
 
 FLAGS = {"-q": "quiet", "--quiet": "quiet", "--durable": "durable", "--no-autostart": "no_autostart"}
@@ -19,6 +18,7 @@ VALUES = {
     "--group": "chain_group_id", "-k": "idempotency_key", "--key": "idempotency_key", "-s": "subject_key",
     "--subject": "subject_key",
 }  # fmt: skip
+LONGEST_TYPE = 128
 LATE_S = 8.0
 CHUNK = 65_536
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -145,3 +145,27 @@ def _print(job_id: bytes, paths: locations.Paths) -> int | None:
     except OSError:
         return None
     return 0
+
+
+def command_fields(argv: list[str], cwd: str, umask: int, job_type: str) -> "dict[str, object]":
+    return {
+        "execution_mode": "SUBPROCESS",
+        "job_type": job_type,
+        "payload": {"argv": argv, "cwd": cwd, "umask": umask},
+    }
+
+
+def job_type_of(argv: list[str], subject: str | None) -> str:
+    """The command's name. With a subject it is the whole command line, so that a newer `lint a.py` supersedes an older
+    one, and not the tests of a.py that the same interpreter runs."""
+    name = os.path.basename(argv[0]) if subject is None else " ".join(argv)
+    if len(name) <= LONGEST_TYPE:
+        return name or "command"
+    import zlib  # noqa: PLC0415
+
+    return f"{name[: LONGEST_TYPE - 9]}#{zlib.crc32(name.encode()):08x}"
+
+
+def current_umask() -> int:
+    os.umask(mask := os.umask(0))
+    return mask

@@ -1,8 +1,13 @@
-"""Ages, instants, sizes and untrusted text as cells of a table; `prose` has durations and sentences."""
+"""Instants, sizes, jobs and untrusted text as cells of a table; `prose` has durations and sentences."""
 
+import json
 import time
+from collections.abc import Callable
 
 from semantica_daemon import prose
+from semantica_daemon.client.json_types import Any, Json
+
+LONGEST_JSON = 2000
 
 
 def now() -> int:
@@ -25,6 +30,11 @@ def instant(at: int | None) -> str:
     return "-" if at is None else prose.instant(at, now())
 
 
+def optional(render: Callable[[Any], str], value: Any) -> str | None:
+    """None for None: a pair without a value is not printed."""
+    return None if value is None else render(value)
+
+
 def instant_and_delay(at: int, since: int) -> str:
     """02:00:00 tomorrow, in 5h12m."""
     return prose.instant(at, since) + (f", in {prose.duration(at - since)}" if at > since else "")
@@ -41,3 +51,29 @@ def size(count: float) -> str:
 def clean(text: str) -> str:
     """The text on one line, without characters that move the cursor or change colours."""
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
+def what(job: Json) -> str:
+    """The command, else the subject, else the tag."""
+    return str(command(job) or job["subject_key"] or job["user_tag"] or "-")
+
+
+def command(job: Json) -> str:
+    """Quoted for a shell; empty for a job without a command."""
+    argv = (job["payload"] or {}).get("argv") if job["execution_mode"] == "SUBPROCESS" else None
+    return " ".join(_quoted(str(word)) for word in argv) if argv else ""
+
+
+def _quoted(word: str) -> str:
+    plain = word and all(char.isalnum() or char in "@%+=:,./-_" for char in word)
+    return word if plain else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def took(job: Json) -> str | None:
+    """How long a job or a run took, or has taken so far."""
+    return None if job["started_at"] is None else prose.duration((job["finished_at"] or now()) - job["started_at"])
+
+
+def short_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_JSON else text[:LONGEST_JSON] + " …"

@@ -1,6 +1,7 @@
 """How a job is named on the command line: by its id, by the first characters of it, or by @last."""
 
 from semantica_daemon.cli import last_job
+from semantica_daemon.cli.command import Option
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.exit_codes import DATA
@@ -10,7 +11,7 @@ LAST = "@last"
 
 
 def check(text: str) -> str:
-    """A type for argparse: refuses text that cannot be an id before the daemon is asked."""
+    """Refuses text that cannot be an id before the daemon is asked."""
     if text == LAST or (4 <= len(text) <= 36 and last_job.HEX.issuperset(text)):
         return text
     if last_job.HEX.issuperset(text):
@@ -27,5 +28,9 @@ def resolve(client: Client, paths: Paths, text: str) -> str:
         return remembered
     newest = client.call("job.list", limit=1)["items"]
     if not newest:
-        raise CommandFailed("there is no job yet", DATA, "`semantica run -- COMMAND` adds one")
+        raise CommandFailed("there is no job yet", "`semantica run -- COMMAND` adds one", DATA)
     return str(newest[0]["job_id"])
+
+
+ONE_JOB = Option("id", type=check, metavar="ID", help="an id, a prefix of one, or @last")
+JOBS = Option("id", nargs="+", type=check, metavar="ID", help="ids, prefixes of ids, or @last")

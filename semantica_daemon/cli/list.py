@@ -1,40 +1,39 @@
 """`semantica list`: jobs in a table, newest first; `semantica ls` is the same."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import format, job_text, tables
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace, Parser, positive, type_of
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli import format, tables
+from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
+from semantica_daemon.cli.parser import positive
 from semantica_daemon.client.client import ENDED_STATES, Client
-from semantica_daemon.client.json_types import Json
 
 LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 STATE_GROUPS = {"LIVE": LIVE, "WAITING": LIVE[1:], "ENDED": ENDED_STATES, "SKIPPED": ENDED_STATES[4:]}
-COLUMNS = ("id", "state", "queue", "type", "what", "age", "took", "exit")
 DEFAULT_LIMIT, PAGE = 20, 200
 LONGEST_TYPE = 20
-FILTERS = {"queue": "queue", "type": "job_type", "tag": "user_tag", "group": "chain_group_id", "subject": "subject_key"}
+COLUMNS: tables.Columns = {
+    "id": lambda job: prose.short_id(job["job_id"]),
+    "state": "state",
+    "queue": "queue",
+    "type": lambda job: _type(job["job_type"]),
+    "what": format.what,
+    "age": lambda job: format.age(job["created_at"]),
+    "took": format.took,
+    "exit": "exit_code",
+}
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
-    filters = {field: value for name, field in FILTERS.items() if (value := getattr(arguments, name)) is not None}
-    if arguments.state:
-        filters["state"] = arguments.state
+def run(arguments: Any, terminal: Terminal) -> None:
+    filters = {one.field: value for one in FILTERS if (value := getattr(arguments, one.dest)) is not None}
     limit = None if arguments.all else arguments.limit or (None if terminal.quiet else DEFAULT_LIMIT)
     with terminal.client() as client:
         page = _all_pages(client, filters, limit)
-    if terminal.as_json:
-        terminal.print_json(page)
-    elif terminal.quiet:
-        for job in page["items"]:
-            terminal.print(job["job_id"])
-    elif page["items"]:
-        print_jobs(page["items"])
-        if page["next_cursor"] is not None:
-            terminal.note(f"the newest {len(page['items'])}; --all shows the rest")
-    else:
-        terminal.note("no job matches" if filters else "no job yet; `semantica run -- COMMAND` adds one")
-    return 0
+    terminal.show(page, [job["job_id"] for job in page["items"]], lambda: _draw(page, bool(filters), terminal))
+
+
+def _draw(page: Json, is_filtered: bool, terminal: Terminal) -> None:
+    print_jobs(page["items"], "no job matches" if is_filtered else "no job yet; `semantica run -- COMMAND` adds one")
+    if page["next_cursor"] is not None:
+        terminal.note(f"the newest {len(page['items'])}; --all shows the rest")
 
 
 def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
@@ -50,15 +49,12 @@ def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
             return {"items": items, "next_cursor": page["next_cursor"]}
 
 
-def print_jobs(jobs: list[Json]) -> None:
-    tables.table(COLUMNS, [_row(job) for job in jobs], "what")
+def print_jobs(jobs: list[Json], nothing: str = "") -> None:
+    tables.table(COLUMNS, jobs, "what", nothing)
 
 
-def _row(job: Json) -> list[object]:
-    code = "-" if job["exit_code"] is None else job["exit_code"]
-    kind = job["job_type"] if len(job["job_type"]) <= LONGEST_TYPE else job["job_type"][: LONGEST_TYPE - 1] + "…"
-    cells = (job["state"], job["queue"], kind, job_text.what(job), format.age(job["created_at"]))
-    return [prose.short_id(job["job_id"]), *cells, job_text.took(job), code]
+def _type(name: str) -> str:
+    return name if len(name) <= LONGEST_TYPE else name[: LONGEST_TYPE - 1] + "…"
 
 
 def states(text: str) -> list[str]:
@@ -71,24 +67,25 @@ def states(text: str) -> list[str]:
     return found
 
 
-def options(parser: Parser) -> None:
-    add = parser.add_argument
-    add("--state", type=type_of(states), metavar="S[,S…]",
-        help="running, queued, failed …; or live, waiting, ended, skipped")  # fmt: skip
-    add("-Q", "--queue", action="append", help="in this queue (repeat for more)")
-    add("--type", action="append", help="of this job type (repeat for more)")
-    add("-t", "--tag", help="with this tag")
-    add("-g", "--group", help="of this group")
-    add("-s", "--subject", help="about this subject")
-    add("-n", "--limit", type=type_of(positive), metavar="N",
-        help=f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)")  # fmt: skip
-    add("-a", "--all", action="store_true", help="all of them")
-
-
+FILTERS = [
+    Option("--state", type=states, metavar="S[,S…]", field="state",
+           help="running, queued, failed …; or live, waiting, ended, skipped"),
+    Option("-Q", "--queue", action="append", field="queue", help="in this queue (repeat for more)"),
+    Option("--type", action="append", field="job_type", help="of this job type (repeat for more)"),
+    Option("-t", "--tag", field="user_tag", help="with this tag"),
+    Option("-g", "--group", field="chain_group_id", help="of this group"),
+    Option("-s", "--subject", field="subject_key", help="about this subject"),
+]  # fmt: skip
+OPTIONS = [
+    *FILTERS,
+    Option("-n", "--limit", type=positive, metavar="N",
+           help=f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)"),
+    Option("-a", "--all", action="store_true", help="all of them"),
+]  # fmt: skip
 COMMAND = Command(
     "List jobs, newest first.",
     run,
-    options,
+    OPTIONS,
     """
   semantica list --state live
   semantica list --state failed -Q build -n 5

@@ -5,15 +5,12 @@ from collections.abc import Iterable
 
 from semantica_daemon import prose
 from semantica_daemon.cli import events, ids, outcome
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Options, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
-from semantica_daemon.cli.parser import Namespace, Parser, type_of, whole_number
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli.parser import whole_number
 from semantica_daemon.client import output
 from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
-from semantica_daemon.client.exit_codes import USAGE
-from semantica_daemon.client.json_types import Json
 
 
 class Tail:
@@ -56,9 +53,9 @@ class Tail:
                 return
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> int:
     if arguments.lines is not None and arguments.lines < 0:
-        raise CommandFailed("logs: -n needs a number of lines", USAGE)
+        raise CommandFailed("logs: -n needs a number of lines")
     with terminal.client() as client:
         job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
         if job["execution_mode"] == "IN_PROCESS":
@@ -73,9 +70,7 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _print_run(
-    client: Client, terminal: Terminal, job: Json, arguments: Namespace, attempt: Json, wait_ms: int
-) -> Json:
+def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any, attempt: Json, wait_ms: int) -> Json:
     """Prints the output of one run: so far, or to its end when there is a wait. Returns the last reply."""
     tail = Tail(None if wait_ms else arguments.lines)
     for reply in output.of_run(client, job["job_id"], attempt, wait_ms):
@@ -90,7 +85,7 @@ def _print_run(
     return reply
 
 
-def _print_pieces(terminal: Terminal, arguments: Namespace, reply: Json, pieces: Iterable[tuple[str, bytes]]) -> None:
+def _print_pieces(terminal: Terminal, arguments: Any, reply: Json, pieces: Iterable[tuple[str, bytes]]) -> None:
     for stream, data in pieces:
         if arguments.only in (None, stream):
             if terminal.as_json:
@@ -100,7 +95,7 @@ def _print_pieces(terminal: Terminal, arguments: Namespace, reply: Json, pieces:
                 write_all(DESCRIPTORS[stream], data)
 
 
-def _follow(client: Client, terminal: Terminal, job_id: str, arguments: Namespace, last: Json) -> None:
+def _follow(client: Client, terminal: Terminal, job_id: str, arguments: Any, last: Json) -> None:
     if not (last["eof"] and last["state"] in ENDED_STATES):
         last = follow(
             client,
@@ -113,7 +108,7 @@ def _follow(client: Client, terminal: Terminal, job_id: str, arguments: Namespac
         terminal.note(outcome.sentence(last, job_id))
 
 
-def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: Namespace) -> int:
+def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: Any) -> int:
     """A handler has no log file: ctx.log emits events."""
     found = events.stored(client, {"job_id": job["job_id"], "event_types": ["job.log"]}, 0)
     if arguments.lines is not None:
@@ -138,22 +133,20 @@ def _print_event(terminal: Terminal, event: Json) -> None:
         terminal.flush()
 
 
-def options(parser: Parser) -> None:
-    parser.add_argument("id", type=type_of(ids.check), metavar="ID", help="an id, a prefix of one, or @last")
-    parser.add_argument("-f", "--follow", action="store_true", help="follow it until the job has ended")
-    parser.add_argument(
-        "-n", "--lines", type=type_of(whole_number), metavar="N", help="only the last N lines of the present output"
-    )
-    parser.add_argument("--run", type=type_of(whole_number), metavar="N", help="the Nth attempt (default: the newest)")
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--stdout", dest="only", action="store_const", const="stdout", help="only stdout")
-    only.add_argument("--stderr", dest="only", action="store_const", const="stderr", help="only stderr")
-
-
+OPTIONS: Options = [
+    ids.ONE_JOB,
+    Option("-f", "--follow", action="store_true", help="follow it until the job has ended"),
+    Option("-n", "--lines", type=whole_number, metavar="N", help="only the last N lines of the present output"),
+    Option("--run", type=whole_number, metavar="N", help="the Nth attempt (default: the newest)"),
+    Group("", [
+        Option("--stdout", dest="only", action="store_const", const="stdout", help="only stdout"),
+        Option("--stderr", dest="only", action="store_const", const="stderr", help="only stderr"),
+    ]),
+]  # fmt: skip
 COMMAND = Command(
     "Print the output of a job: its stdout on stdout, its stderr on stderr.",
     run,
-    options,
+    OPTIONS,
     """
   semantica logs @last
   semantica logs -f 3f2a

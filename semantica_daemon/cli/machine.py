@@ -2,25 +2,26 @@
 
 from semantica_daemon import prose
 from semantica_daemon.cli import tables
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace
-from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.json_types import Json
+from semantica_daemon.cli.command import Any, Command, Json, Terminal
+from semantica_daemon.cli.format import optional
 
-COLUMNS = ("kind", "source", "answer", "quiet for", "detail")
+COLUMNS: tables.Columns = {
+    "kind": "kind",
+    "source": "source",
+    "answer": lambda source: {True: "yes", False: "no", None: None}[source["answer"]],
+    "no input for": lambda source: optional(prose.duration, source["idle_for_ms"]),
+    "detail": lambda source: source["detail"] or None,
+}
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
-    with terminal.client() as client:
-        found = client.call("machine.get")
+def run(arguments: Any, terminal: Terminal) -> None:
+    found = terminal.call("machine.get")
     if terminal.as_json:
-        terminal.print_json(found)
-        return 0
+        return terminal.print_json(found)
     tables.pairs([("idle", idle(found)), ("power", power(found)), ("watching", _watching(found))])
     if found["sources"] and not terminal.quiet:
         tables.heading("sources, the first answer counts")
-        tables.table(COLUMNS, [_row(source) for source in found["sources"]], "detail")
-    return 0
+        tables.table(COLUMNS, found["sources"], "detail")
 
 
 def idle(found: Json) -> str:
@@ -38,15 +39,8 @@ def power(found: Json) -> str:
 
 
 def _watching(found: Json) -> str:
-    return (
-        f"{' and '.join(found['watching'])}, because jobs wait for it" if found["watching"] else "nothing at the moment"
-    )
-
-
-def _row(source: Json) -> list[object]:
-    answer = {True: "yes", False: "no", None: "-"}[source["answer"]]
-    quiet = "-" if source["idle_for_ms"] is None else prose.duration(source["idle_for_ms"])
-    return [source["kind"], source["source"], answer, quiet, source["detail"] or "-"]
+    watched = " and ".join(found["watching"])
+    return f"{watched}, because jobs wait for it" if watched else "nothing at the moment"
 
 
 COMMAND = Command(

@@ -84,9 +84,7 @@ def dispatch(arguments: list[str]) -> int:
         name = "version"
     if name == "help":
         name, rest = rest[0], [*rest[1:], "--help"]
-    if name == "rpc" and (code := call_without_parser(rest)) is not None:
-        return code
-    return run_command(name, rest)
+    return 0 if name == "rpc" and call_without_parser(rest) else run_command(name, rest)
 
 
 def command_index(arguments: list[str]) -> int:
@@ -110,25 +108,23 @@ def run_command(name: str, rest: list[str]) -> int:
     command: Any = import_module(f"semantica_daemon.cli.{name}").COMMAND
     parser: Any = import_module("semantica_daemon.cli.parser")
     full_name, command, rest = parser.select(name, command, rest)
-    arguments = parser.make(full_name, command).parse(rest)
-    return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)))
+    arguments = parser.Parser(full_name, command).parse(rest)
+    return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)) or 0)
 
 
-def call_without_parser(rest: list[str]) -> int | None:
-    """Runs `semantica rpc METHOD [JSON]` without argparse; None when there are options to parse."""
+def call_without_parser(rest: list[str]) -> bool:
+    """Runs `semantica rpc METHOD [JSON]` without argparse; False when there are options to parse."""
     if not 1 <= len(rest) <= 2 or any(word.startswith("-") and word != "-" for word in rest):
-        return None
-    rpc: Any = import_module("semantica_daemon.cli.rpc")
-    return int(rpc.call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None))
+        return False
+    import_module("semantica_daemon.cli.rpc").call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None)
+    return True
 
 
 def unknown_command(name: str) -> CommandFailed:
     import difflib  # noqa: PLC0415
 
+    hint = "`semantica --help` lists the commands"
     if name.startswith("-"):
-        return CommandFailed(
-            f"{name} is not an option that may precede a command", USAGE, "`semantica --help` lists the commands"
-        )
+        return CommandFailed(f"{name} is not an option that may precede a command", hint)
     near = difflib.get_close_matches(name, [*COMMANDS, "help"], 1)
-    hint = f"did you mean `semantica {near[0]}`?" if near else "`semantica --help` lists the commands"
-    return CommandFailed(f"there is no command {name}", USAGE, hint)
+    return CommandFailed(f"there is no command {name}", f"did you mean `semantica {near[0]}`?" if near else hint)

@@ -5,15 +5,19 @@ import os
 import re
 from collections.abc import Callable
 
-from semantica_daemon.cli.command import Command, Subcommands
+from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
 from semantica_daemon.cli.commands import GLOBAL_OPTIONS
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.client.exit_codes import USAGE
 from semantica_daemon.client.json_types import Any
 
-Namespace = argparse.Namespace
 # Words of other tools, and the subcommand that does the same here.
 OTHER_WORDS = {"run": "trigger", "add": "put", "create": "put", "set": "put", "remove": "delete", "rm": "delete"}
+SHARED = Group("options of every command", [
+    Option("--json", action="store_true", dest="as_json", help="print JSON, in a stable shape"),
+    Option("-q", "--quiet", action="store_true", help="print only data; of jobs only the ids"),
+    Option("--no-autostart", action="store_true", help="do not start the daemon when there is none"),
+    Option("-h", "--help", action="help", help="show this help"),
+])  # fmt: skip
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -28,31 +32,38 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    takes_command = False
-    takes_command_after_dashes = False
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, name: str, command: Command) -> None:
+        examples = command.examples if "\n" in command.examples else f"  {command.examples}"
+        super().__init__(
+            prog=f"semantica {name}",
+            usage=f"semantica {name} {command.usage}" if command.usage else None,
+            description=command.summary,
+            epilog="examples:\n" + examples.strip("\n") if command.examples else None,
+            formatter_class=Formatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
         # `-5s` after an option is its value, so that the option's own type refuses it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
+        self._after_dashes = command.after_dashes
+        _add_options(self, [*command.options, SHARED])
 
-    def parse(self, arguments: list[str]) -> Namespace:
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
         """Options may be anywhere before the job's command, which begins with the first word that is not an option, or
         after the first `--`."""
         place = arguments.index("--") if "--" in arguments else len(arguments)
-        if self.takes_command_after_dashes:
-            parsed = self._check(self.parse_known_intermixed_args(arguments[:place]))
+        if self._after_dashes:
+            parsed = self._check(*self.parse_known_intermixed_args(arguments[:place]))
             parsed.command = arguments[place + 1 :]
-            return parsed
-        if not self.takes_command:
-            return self._check(self.parse_known_intermixed_args(arguments))
-        parsed = self._check(self.parse_known_args(arguments[:place]))
-        parsed.command += arguments[place if parsed.command else place + 1 :]
+        elif any(action.dest == "command" for action in self._actions):
+            parsed = self._check(*self.parse_known_args(arguments[:place]))
+            parsed.command += arguments[place if parsed.command else place + 1 :]
+        else:
+            parsed = self._check(*self.parse_known_intermixed_args(arguments))
         return parsed
 
-    def _check(self, result: tuple[Namespace, list[str]]) -> Namespace:
+    def _check(self, parsed: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:
         """Refuses the first argument that is not known, with the option nearest to it."""
-        parsed, unknown = result
         if unknown:
             self._fail(f"{unknown[0]} is not known here", did_you_mean(unknown[0], self._option_string_actions))
         return parsed
@@ -62,7 +73,30 @@ class Parser(argparse.ArgumentParser):
 
     def _fail(self, message: str, hint: str = "") -> None:
         hint = hint or f"`{self.prog} --help` describes its options"
-        raise CommandFailed(f"{self.prog.partition(' ')[2]}: {message}", USAGE, hint)
+        raise CommandFailed(f"{self.prog.partition(' ')[2]}: {message}", hint)
+
+
+def _add_options(parser: Any, options: Options) -> None:
+    for one in options:
+        if isinstance(one, Option):
+            settings = {**one.settings, "type": _type(one.settings["type"])} if "type" in one.settings else one.settings
+            parser.add_argument(*one.names, **settings)
+        elif one.title:
+            _add_options(parser.add_argument_group(one.title, one.description), one.options)
+        else:
+            _add_options(parser.add_mutually_exclusive_group(), one.options)
+
+
+def _type(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type for argparse that reports the ValueError's own message."""
+
+    def read(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def did_you_mean(wrong: str, known: Any) -> str:
@@ -83,12 +117,9 @@ def select(name: str, command: Command | Subcommands, arguments: list[str]) -> t
     if not chosen or chosen.startswith("-"):
         chosen = next(iter(command.commands))
     elif chosen not in command.commands:
-        same = OTHER_WORDS.get(chosen)
-        hint = (
-            did_you_mean(same if same in command.commands else chosen, command.commands)
-            or f"there are {', '.join(command.commands)}"
-        )
-        raise CommandFailed(f"{name}: there is no {chosen}", USAGE, hint)
+        same = OTHER_WORDS.get(chosen, chosen)
+        near = did_you_mean(same if same in command.commands else chosen, command.commands)
+        raise CommandFailed(f"{name}: there is no {chosen}", near or f"there are {', '.join(command.commands)}")
     else:
         arguments = arguments[:place] + arguments[place + 1 :]
     return f"{name} {chosen}", command.commands[chosen], arguments
@@ -98,42 +129,7 @@ def _help_of(name: str, command: Subcommands) -> Command:
     """A command that only serves to print the help of its subcommands."""
     lines = "\n".join(f"{name:<9} {one.summary}" for name, one in command.commands.items())
     usage = f"[COMMAND] …      `semantica {name} COMMAND --help` shows its options"
-
-    def options(parser: Parser) -> None:
-        parser.add_argument_group("commands", lines)
-
-    return Command(command.summary, lambda _, __: 0, options, command.examples, usage)
-
-
-def make(name: str, command: Command) -> Parser:
-    parser = Parser(
-        prog=f"semantica {name}",
-        usage=f"semantica {name} {command.usage}" if command.usage else None,
-        description=command.summary,
-        epilog="examples:\n" + command.examples.strip("\n") if command.examples else None,
-        formatter_class=Formatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    command.options(parser)
-    shared = parser.add_argument_group("options of every command")
-    shared.add_argument("--json", action="store_true", dest="as_json", help="print JSON, in a stable shape")
-    shared.add_argument("-q", "--quiet", action="store_true", help="print only data; of jobs only the ids")
-    shared.add_argument("--no-autostart", action="store_true", help="do not start the daemon when there is none")
-    shared.add_argument("-h", "--help", action="help", help="show this help")
-    return parser
-
-
-def type_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type for argparse that reports the ValueError's own message."""
-
-    def read(text: str) -> Any:
-        try:
-            return convert(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
+    return Command(command.summary, lambda _, __: None, [Group("commands", [], lines)], command.examples, usage)
 
 
 def whole_number(text: str) -> int:

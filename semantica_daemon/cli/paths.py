@@ -1,19 +1,13 @@
 """`semantica paths`: where the files and the socket are. Needs no daemon."""
 
 from semantica_daemon.cli import tables
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.paths import printable
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     found = {name: printable(path) for name, path in terminal.paths.as_dict().items()}
-    if terminal.as_json:
-        terminal.print_json(found)
-    else:
-        tables.pairs(list(found.items()))
-    return 0
+    terminal.print_json(found) if terminal.as_json else tables.pairs(found.items())
 
 
 COMMAND = Command(

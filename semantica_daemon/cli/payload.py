@@ -1,16 +1,15 @@
 """What a job runs: a command with its folder, umask, stdin and variables, a handler's payload, or a template."""
 
+import json
 import os
 import sys
 
-from semantica_daemon.cli.command_job import command_fields, current_umask, job_type_of
 from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.fast_add import command_fields, current_umask, job_type_of
 from semantica_daemon.cli.format import clean
-from semantica_daemon.cli.json_argument import parse_object
-from semantica_daemon.cli.parser import Namespace
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.exit_codes import DATA, USAGE
-from semantica_daemon.client.json_types import Json
+from semantica_daemon.client.exit_codes import DATA
+from semantica_daemon.client.json_types import Any, Json
 from semantica_daemon.environment import is_text, may_be_given, variables_to_send
 
 LARGEST_STDIN = 10_000_000
@@ -18,14 +17,14 @@ FOR_COMMANDS = ("cwd", "umask", "env", "env_all", "stdin")
 USE_A_FILE = "put it into a file and pass the file's name to the command"
 
 
-def fields(arguments: Namespace) -> Json:
+def fields(arguments: Any) -> Json:
     """The fields of a JobSpec that say what is run."""
     if getattr(arguments, "template", None) is not None:
         return _changes_to_template(arguments)
     return _command(arguments) if arguments.command else _handler(arguments)
 
 
-def _changes_to_template(arguments: Namespace) -> Json:
+def _changes_to_template(arguments: Any) -> Json:
     """The fields that override the template; `complete` adds the rest from it."""
     found = _command(arguments) if arguments.command else _changes(arguments)
     found.pop("job_type", None)
@@ -33,7 +32,7 @@ def _changes_to_template(arguments: Namespace) -> Json:
     return {**found, **named, "template_id": arguments.template}
 
 
-def _changes(arguments: Namespace) -> Json:
+def _changes(arguments: Any) -> Json:
     payload = _payload(arguments)
     if arguments.cwd is not None:
         payload["cwd"] = _folder(arguments.cwd)
@@ -41,9 +40,8 @@ def _changes(arguments: Namespace) -> Json:
         payload["umask"] = arguments.umask
     if arguments.stdin:
         payload["stdin"] = _stdin()
-    if not (arguments.env or arguments.env_all):
-        return {"payload": payload}
-    return {"payload": payload, "env_vars": _variables(arguments, only_named=not arguments.env_all)}
+    named = arguments.env or arguments.env_all
+    return {"payload": payload} | ({"env_vars": _variables(arguments, not arguments.env_all)} if named else {})
 
 
 def complete(client: Client, spec: Json) -> Json:
@@ -57,18 +55,18 @@ def complete(client: Client, spec: Json) -> Json:
     return found
 
 
-def _handler(arguments: Namespace) -> Json:
+def _handler(arguments: Any) -> Json:
     """A job without a command: its type names a handler of the daemon."""
     if arguments.type is None:
         hint = "give a command after --, or --type and --payload for a handler"
-        raise CommandFailed("there is nothing to run", USAGE, hint)
+        raise CommandFailed("there is nothing to run", hint)
     for name in FOR_COMMANDS:
         if getattr(arguments, name):
-            raise CommandFailed(f"--{name.replace('_', '-')} needs a command, and none is given", USAGE)
+            raise CommandFailed(f"--{name.replace('_', '-')} needs a command, and none is given")
     return {"job_type": arguments.type, "payload": _payload(arguments)}
 
 
-def _payload(arguments: Namespace) -> Json:
+def _payload(arguments: Any) -> Json:
     return {} if arguments.payload is None else parse_object(_payload_text(arguments.payload), "the payload")
 
 
@@ -81,13 +79,13 @@ def _payload_text(given: str) -> str:
         with open(given[1:], encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"--payload {given}: {error}", DATA) from None
+        raise CommandFailed(f"--payload {given}: {error}", exit_code=DATA) from None
 
 
-def _command(arguments: Namespace) -> Json:
+def _command(arguments: Any) -> Json:
     argv = [check_text(word, "the command") for word in arguments.command]
     if arguments.payload is not None:
-        raise CommandFailed("a command and --payload are both given", USAGE, "give only one of them")
+        raise CommandFailed("a command and --payload are both given", "give only one of them")
     umask = current_umask() if arguments.umask is None else arguments.umask
     job_type = arguments.type or job_type_of(argv, arguments.subject or arguments.newest_wins)
     found: Json = command_fields(argv, _folder(arguments.cwd), umask, job_type)
@@ -101,37 +99,49 @@ def _folder(given: str | None) -> str:
         here = "/" if given and os.path.isabs(given) else os.getcwd()
     except FileNotFoundError:
         hint = "change to another folder, or give --cwd with an absolute path"
-        raise CommandFailed("the current folder does not exist any more", DATA, hint) from None
+        raise CommandFailed("the current folder does not exist any more", hint, DATA) from None
     folder = os.path.normpath(os.path.join(here, given)) if given else here
     if not os.path.isdir(folder):
-        raise CommandFailed(f"--cwd {given}: there is no such folder", DATA)
+        raise CommandFailed(f"--cwd {given}: there is no such folder", exit_code=DATA)
     return check_text(folder, "the folder")
 
 
 def _stdin() -> str:
     data = sys.stdin.buffer.read(LARGEST_STDIN + 1) if sys.stdin is not None else b""
     if len(data) > LARGEST_STDIN:
-        raise CommandFailed("stdin has more than 10 MB", DATA, USE_A_FILE)
+        raise CommandFailed("stdin has more than 10 MB", USE_A_FILE, DATA)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise CommandFailed(f"stdin is not UTF-8 text (byte {error.start})", DATA, USE_A_FILE) from None
+        raise CommandFailed(f"stdin is not UTF-8 text (byte {error.start})", USE_A_FILE, DATA) from None
 
 
-def _variables(arguments: Namespace, only_named: bool = False) -> dict[str, str]:
+def _variables(arguments: Any, only_named: bool = False) -> dict[str, str]:
     """The caller's variables, those of the allow-list or all of them, and those named by --env."""
     found = {} if only_named else variables_to_send(os.environ, arguments.env_all)
     for text in arguments.env:
         name, given, value = text.partition("=")
         if not may_be_given(name):
-            raise CommandFailed(f"--env {clean(name)}: a job cannot be given a variable of this name", USAGE)
+            raise CommandFailed(f"--env {clean(name)}: a job cannot be given a variable of this name")
         if not given and name not in os.environ:
-            raise CommandFailed(f"--env {name}: it is not set here", USAGE, f"set it, or write --env {name}=VALUE")
+            raise CommandFailed(f"--env {name}: it is not set here", f"set it, or write --env {name}=VALUE")
         found[name] = check_text(value if given else os.environ[name], f"${name}")
     return found
 
 
 def check_text(word: str, what: str) -> str:
     if not is_text(word):
-        raise CommandFailed(f"{what} is not UTF-8: {clean(word)}", DATA)
+        raise CommandFailed(f"{what} is not UTF-8: {clean(word)}", exit_code=DATA)
     return word
+
+
+def parse_object(text: str, what: str) -> Json:
+    """`what` names the text in the error."""
+    hint = """write it as '{"name": "value"}'"""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"{what}: not JSON: {error}", hint, DATA) from None
+    if not isinstance(found, dict):
+        raise CommandFailed(f"{what}: not a JSON object", hint, DATA)
+    return found

@@ -2,32 +2,27 @@
 
 import sys
 
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.json_argument import parse_object
-from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.json_types import Any
+from semantica_daemon.cli.command import Any, Command, Option, Terminal
+from semantica_daemon.cli.payload import parse_object
 
 
-def run(arguments: Any, terminal: Terminal) -> int:
-    return call(terminal, arguments.method, arguments.params)
+def run(arguments: Any, terminal: Terminal) -> None:
+    call(terminal, arguments.method, arguments.params)
 
 
-def call(terminal: Terminal, method: str, text: str | None) -> int:
+def call(terminal: Terminal, method: str, text: str | None) -> None:
     params = {} if text is None else parse_object(sys.stdin.read() if text == "-" else text, "the parameters")
-    with terminal.client() as client:
-        terminal.print_json(client.call(method, **params))
-    return 0
+    terminal.print_json(terminal.call(method, **params))
 
 
-def options(parser: Any) -> None:
-    parser.add_argument("method", metavar="METHOD", help="`semantica rpc rpc.discover` lists them")
-    parser.add_argument("params", nargs="?", metavar="JSON", help="an object with its parameters; - reads stdin")
-
-
+OPTIONS = [
+    Option("method", metavar="METHOD", help="`semantica rpc rpc.discover` lists them"),
+    Option("params", nargs="?", metavar="JSON", help="an object with its parameters; - reads stdin"),
+]
 COMMAND = Command(
     "Call any method of the daemon; prints its result as JSON.",
     run,
-    options,
+    OPTIONS,
     """
   semantica rpc admin.health
   semantica rpc job.list '{"state": ["FAILED"], "limit": 5}'

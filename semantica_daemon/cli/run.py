@@ -5,11 +5,9 @@ import signal
 from semantica_daemon import prose
 from semantica_daemon.cli import job_options, last_job, outcome, payload
 from semantica_daemon.cli.add import print_notes
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import copy_output, follow
-from semantica_daemon.cli.parser import Namespace
-from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import INTERRUPTED, NO_DAEMON, SIGNALLED
@@ -52,7 +50,7 @@ class DetachOnSignal:
         raise Detached
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> int:
     spec = job_options.job_spec(arguments)
     job_id = ""
     with terminal.client() as client:
@@ -72,18 +70,18 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
                 raise
             name = prose.short_id(job_id)
             hint = f"`semantica wait {name}` waits for its end, `semantica logs {name}` shows its output"
-            raise CommandFailed(f"{lost}; the end of job {name} is not known", NO_DAEMON, hint) from None
+            raise CommandFailed(f"{lost}; the end of job {name} is not known", hint, NO_DAEMON) from None
 
 
 def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
-    if not job_id:
-        terminal.note("interrupted before the daemon answered; `semantica list` shows whether it has the job")
-        return
-    name = prose.short_id(job_id)
-    what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
-    terminal.note(
-        f"job {name} {what}; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+    name, text = (
+        prose.short_id(job_id),
+        "interrupted before the daemon answered; `semantica list` shows whether it has the job",
     )
+    if job_id:
+        what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
+        text = f"job {name} {what}; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+    terminal.note(text)
 
 
 def _is_waiting(terminal: Terminal, job_id: str) -> bool:
@@ -120,7 +118,7 @@ def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: 
 COMMAND = Command(
     "Run a command as a job and follow it: its output as it is written, its exit code. Ctrl-C leaves it running.",
     run,
-    job_options.add_options_of_one_job,
+    job_options.OF_RUN,
     """
   semantica run -- make test
   semantica run --timeout 10m --attempts 3 -- ./flaky-test

@@ -1,162 +1,122 @@
 """`semantica show`: everything about one job, and a table of its runs."""
 
-from semantica_daemon import prose
-from semantica_daemon.cli import format, ids, tables
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.job_text import command, short_json, took
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.json_types import Json
+from collections.abc import Iterator
 
-RUN_COLUMNS = ("run", "status", "started", "took", "exit", "error")
+from semantica_daemon import prose
+from semantica_daemon.cli import ids, tables
+from semantica_daemon.cli.command import Any, Command, Json, Terminal
+from semantica_daemon.cli.format import age, command, instant, optional, short_json, size, took
+
+RUN_COLUMNS: tables.Columns = {
+    "run": "attempt",
+    "status": "status",
+    "started": lambda run: instant(run["started_at"]),
+    "took": took,
+    "exit": "exit_code",
+    "error": lambda run: (run["error"] or {}).get("message"),
+}
 NAMED_FIELDS = {
     "tag": "user_tag", "group": "chain_group_id", "key": "idempotency_key", "template": "template_id",
     "schedule": "schedule_id", "subject": "subject_key",
 }  # fmt: skip
+Rows = Iterator[tuple[str, object]]
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
-    if terminal.as_json:
-        terminal.print_json(job)
-    elif terminal.quiet:
-        terminal.print(job["job_id"])
-    else:
-        tables.pairs(
-            [*_identity(job), *_what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)]
-        )
-        if job["runs"]:
-            tables.heading("runs")
-            tables.table(RUN_COLUMNS, [_run_row(one) for one in job["runs"]], "error")
-    return 0
+    terminal.show(job, [job["job_id"]], lambda: _draw(job))
 
 
-def _identity(job: Json) -> list[tuple[str, object]]:
-    state = job["state"]
-    if job["cancel_requested_at"] and not job["finished_at"]:
-        state += " (asked to end)"
-    if job["stale"]:
-        state += " (stale: a newer job is waiting)"
-    rows: list[tuple[str, object]] = [("id", job["job_id"]), ("state", state), ("type", job["job_type"])]
-    rows += [(name, job[field]) for name, field in NAMED_FIELDS.items() if job[field] is not None]
-    if job["subject_key"] is not None:
-        rows.append(("generation", job["generation"]))
-    return [*rows, ("queue", f"{job['queue']}, priority {job['priority']}")]
+def _draw(job: Json) -> None:
+    tables.pairs([*_identity(job), *_what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)])
+    if job["runs"]:
+        tables.heading("runs")
+        tables.table(RUN_COLUMNS, job["runs"], "error")
 
 
-def _what_is_run(job: Json) -> list[tuple[str, object]]:
-    payload = job["payload"] or {}
+def _identity(job: Json) -> Rows:
+    is_ending = job["cancel_requested_at"] and not job["finished_at"]
+    notes = (" (asked to end)" if is_ending else "") + (" (stale: a newer job is waiting)" if job["stale"] else "")
+    yield "id", job["job_id"]
+    yield "state", job["state"] + notes
+    yield "type", job["job_type"]
+    for name, field in NAMED_FIELDS.items():
+        yield name, job[field]
+    yield "generation", None if job["subject_key"] is None else job["generation"]
+    yield "queue", f"{job['queue']}, priority {job['priority']}"
+
+
+def _what_is_run(job: Json) -> Rows:
+    payload, variables = job["payload"] or {}, sorted((job["env_vars"] or {}).items())
     if not command(job):
-        return [("payload", short_json(payload))] if payload else []
-    rows: list[tuple[str, object]] = [("command", command(job)), ("folder", payload.get("cwd") or "-")]
-    if payload.get("umask") is not None:
-        rows.append(("umask", f"{payload['umask']:03o}"))
-    if payload.get("stdin") is not None:
-        rows.append(("stdin", format.size(len(payload["stdin"].encode()))))
-    variables = job["env_vars"] or {}
-    if variables:
-        hidden = (f"{name}=***" if value == "***" else name for name, value in sorted(variables.items()))
-        rows.append(("environment", " ".join(hidden)))
-    return rows
+        yield "payload", short_json(payload) if payload else None
+        return
+    yield "command", command(job)
+    yield "folder", payload.get("cwd") or "-"
+    yield "umask", optional("{:03o}".format, payload.get("umask"))
+    yield "stdin", optional(lambda text: size(len(text.encode())), payload.get("stdin"))
+    names = " ".join(f"{name}=***" if value == "***" else name for name, value in variables)
+    yield "environment", names or None
 
 
-def _limits(job: Json) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = [("attempts", f"{job['attempts']} of {max(1, job['max_attempts'])}")]
+def _limits(job: Json) -> Rows:
+    yield "attempts", f"{job['attempts']} of {max(1, job['max_attempts'])}"
     for name in ("timeout", "grace", "ttl"):
-        if job[f"{name}_ms"] is not None:
-            rows.append((name, prose.duration(job[f"{name}_ms"])))
-    if job["deadline"] is not None:
-        rows.append(("deadline", format.instant(job["deadline"])))
-    return rows
+        yield name, optional(prose.duration, job[f"{name}_ms"])
+    yield "deadline", optional(instant, job["deadline"])
 
 
-def _conditions(job: Json) -> list[tuple[str, object]]:
+def _conditions(job: Json) -> Rows:
     """What it waits for besides a time, and when that came true."""
-    rows: list[tuple[str, object]] = []
-    for word, field in (("an idle machine", "wait_for_idle"), ("mains power", "require_charging")):
-        if job[field]:
-            lost = "; when that is lost, its run is ended and it waits again" if job["stop_when_lost"] else ""
-            rows.append(("needs", word + lost))
+    lost = "; when that is lost, its run is ended and it waits again" if job["stop_when_lost"] else ""
+    yield "needs", f"an idle machine{lost}" if job["wait_for_idle"] else None
+    yield "needs", f"mains power{lost}" if job["require_charging"] else None
     if job["wait_for_event"] is not None:
-        rows.append(("needs", f"event {job['wait_for_event']}{_met(job['event_met_at'])}"))
+        yield "needs", f"event {job['wait_for_event']}{_met(job['event_met_at'])}"
     for one in job["conditions"]:
-        rows.append(("needs", f"event {one['key']}={one['value']}{_met(one['met_at'])}"))
+        yield "needs", f"event {one['key']}={one['value']}{_met(one['met_at'])}"
     if job["debounce_ms"] is not None:
-        most = f", waits {prose.duration(job['max_wait_ms'])} at most" if job["max_wait_ms"] is not None else ""
-        rows.append(("debounce", prose.duration(job["debounce_ms"]) + most))
-    return rows
+        most = "" if job["max_wait_ms"] is None else f", waits {prose.duration(job['max_wait_ms'])} at most"
+        yield "debounce", prose.duration(job["debounce_ms"]) + most
 
 
 def _met(at: int | None) -> str:
-    return " (not yet)" if at is None else f" (emitted {format.instant(at)})"
+    return " (not yet)" if at is None else f" (emitted {instant(at)})"
 
 
-def _times(job: Json) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = [
-        ("added", f"{format.instant(job['created_at'])} ({format.age(job['created_at'])} ago)")
-    ]
-    if job["state"] == "SCHEDULED" and job["scheduled_at"] is not None:
-        rows.append(("due", format.instant(job["scheduled_at"])))
-    if job["started_at"] is not None:
-        rows.append(("started", format.instant(job["started_at"])))
+def _times(job: Json) -> Rows:
+    yield "added", f"{instant(job['created_at'])} ({age(job['created_at'])} ago)"
+    yield "due", optional(instant, job["scheduled_at"] if job["state"] == "SCHEDULED" else None)
+    yield "started", optional(instant, job["started_at"])
     if job["finished_at"] is not None:
-        rows.append(("ended", f"{format.instant(job['finished_at'])}, after {took(job)}" if job["started_at"] else
-                     format.instant(job["finished_at"])))  # fmt: skip
-    if job["pid"] is not None and job["state"] == "RUNNING":
-        rows.append(("pid", job["pid"]))
-    return rows
+        yield "ended", instant(job["finished_at"]) + (f", after {took(job)}" if job["started_at"] else "")
+    yield "pid", job["pid"] if job["state"] == "RUNNING" else None
 
 
-def _result(job: Json) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = []
-    if job["progress"]:
-        rows.append(("progress", _progress(job["progress"])))
-    if job["superseded_by"] is not None:
-        rows.append(("superseded by", job["superseded_by"]))
-    if job["exit_code"] is not None:
-        rows.append(("exit code", job["exit_code"]))
-    if job["error"]:
-        rows.append(("error", f"{job['error']['message']} ({job['error']['code']}, {job['error']['class']})"))
-        if job["log_path"]:
-            rows.append(("hint", f"`semantica logs {prose.short_id(job['job_id'])}` shows what it wrote"))
-    if job["result_summary"] is not None:
-        rows.append(("result", short_json(job["result_summary"])))
-    if job["log_path"]:
-        rows.append(("log", job["log_path"]))
-    return rows
+def _result(job: Json) -> Rows:
+    error = job["error"]
+    hint = f"`semantica logs {prose.short_id(job['job_id'])}` shows what it wrote"
+    yield "progress", _progress(job["progress"]) if job["progress"] else None
+    yield "superseded by", job["superseded_by"]
+    yield "exit code", job["exit_code"]
+    yield "error", f"{error['message']} ({error['code']}, {error['class']})" if error else None
+    yield "hint", hint if error and job["log_path"] else None
+    yield "result", optional(short_json, job["result_summary"])
+    yield "log", job["log_path"]
 
 
 def _progress(progress: Json) -> str:
-    parts = []
-    if progress["percent"] is not None:
-        parts.append(f"{progress['percent']:g} %")
+    parts = [] if progress["percent"] is None else [f"{progress['percent']:g} %"]
     if progress["items_completed"] is not None:
         parts.append(f"{progress['items_completed']} of {progress['items_total'] or '?'}")
     return ", ".join([*parts, *(str(progress[name]) for name in ("phase", "message") if progress[name])])
 
 
-def _run_row(run: Json) -> list[object]:
-    error = run["error"] or {}
-    code = "-" if run["exit_code"] is None else run["exit_code"]
-    return [
-        run["attempt"],
-        run["status"],
-        format.instant(run["started_at"]),
-        took(run),
-        code,
-        error.get("message", "-"),
-    ]
-
-
-def options(parser: Parser) -> None:
-    parser.add_argument("id", type=type_of(ids.check), metavar="ID", help="an id, a prefix of one, or @last")
-
-
 COMMAND = Command(
     "Show everything about one job: its settings, how it ended, and each of its runs.",
     run,
-    options,
+    [ids.ONE_JOB],
     """
   semantica show @last
   semantica show 3f2a --json""",

@@ -1,18 +1,19 @@
 """`semantica status`: one screen with the daemon, its queues, the live jobs and the last ones that ended."""
 
+import os
+
 from semantica_daemon import VERSION, prose
 from semantica_daemon.cli import ids, queue, show, tables
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT, LIVE, print_jobs
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import ENDED_STATES
-from semantica_daemon.client.json_types import Json
+from semantica_daemon.paths import Paths, printable
 
+OTHER_FOLDER_HINT = "set SEMANTICA_HOME to that folder, or SEMANTICA_SOCKET to a socket of your own"
 TITLES = {"running": "running", "waiting": "waiting, oldest first", "ended": "ended, newest first"}
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.id is not None:
         return show.run(arguments, terminal)
     with terminal.client() as client:
@@ -21,17 +22,23 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
         found["running"] = client.call("job.list", state=["RUNNING"], limit=DEFAULT_LIMIT)["items"]
         found["waiting"] = client.call("job.list", state=list(LIVE[1:]), sort="oldest", limit=10)["items"]
         found["ended"] = client.call("job.list", state=list(ENDED_STATES), limit=10)["items"]
-    if terminal.as_json:
-        terminal.print_json(found)
-    elif terminal.quiet:
-        for job in [*found["running"], *found["waiting"]]:
-            terminal.print(job["job_id"])
-    else:
-        _print_screen(found, terminal)
-    return 0
+        other_folder = uses_other_folder(client.call("admin.config"), terminal.paths)
+    live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]
+    terminal.show(found, live, lambda: _draw(found, terminal))
+    if other_folder:
+        terminal.note(f"{other_folder}: {OTHER_FOLDER_HINT}")
 
 
-def _print_screen(found: Json, terminal: Terminal) -> None:
+def uses_other_folder(config: Json, paths: Paths) -> str:
+    """Says that the daemon on this socket has another data folder than this shell would use; empty when it has not.
+    A job is not told, because it only knows the socket."""
+    theirs, ours = config["paths"]["data"], printable(paths.data)
+    if "SEMANTICA_RUN_ID" in os.environ or os.path.realpath(theirs) == os.path.realpath(ours):
+        return ""
+    return f"the daemon on {printable(paths.socket)} uses the data folder {theirs}, this shell would use {ours}"
+
+
+def _draw(found: Json, terminal: Terminal) -> None:
     health, system = found["health"], found["system"]
     up = f"up {prose.duration(health['uptime_ms'])}, pid {system['pid']}"
     slots = f"{system['running']} of {system['slots']} slots in use"
@@ -39,21 +46,18 @@ def _print_screen(found: Json, terminal: Terminal) -> None:
     if health["version"] != VERSION:
         terminal.note(f"this command is version {VERSION}; after `semantica stop` the next command starts that version")
     tables.heading("queues")
-    tables.table(queue.COLUMNS, [queue.row(one) for one in found["queues"]])
+    tables.table(queue.COLUMNS, found["queues"])
     for name, title in TITLES.items():
         if found[name]:
             tables.heading(title)
             print_jobs(found[name])
 
 
-def options(parser: Parser) -> None:
-    parser.add_argument("id", nargs="?", type=type_of(ids.check), metavar="ID", help="one job, as `semantica show`")
-
-
+OPTIONS = [Option("id", nargs="?", type=ids.check, metavar="ID", help="one job, as `semantica show`")]
 COMMAND = Command(
     "Show the daemon, its queues, the running and waiting jobs, and how the last jobs ended.",
     run,
-    options,
+    OPTIONS,
     """
   semantica status
   semantica status @last

@@ -1,11 +1,9 @@
 """`semantica stop`: stops the daemon and returns when it is gone."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import times
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli.wait import TIMEOUT
 from semantica_daemon.client import daemon_lock
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import NoDaemon
@@ -14,7 +12,7 @@ from semantica_daemon.client.exit_codes import NO_DAEMON, TIMED_OUT
 UNRESPONSIVE_MS = 10_000
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> int:
     """The daemon is gone when its lock is free."""
     try:
         client = Client(terminal.paths, autostart=False)
@@ -39,28 +37,20 @@ def _without_connection(terminal: Terminal, missing: NoDaemon, timeout_ms: int) 
         return _report(terminal, False)
     terminal.note("a daemon is running and does not answer, because it is starting or stopping; waiting")
     if not daemon_lock.wait_until_free(terminal.paths.lock, timeout_ms):
-        raise CommandFailed("the daemon neither answers nor stops", NO_DAEMON, "try again, or run `semantica doctor`")
+        raise CommandFailed("the daemon neither answers nor stops", "try again, or run `semantica doctor`", NO_DAEMON)
     return _report(terminal, True)
 
 
 def _report(terminal: Terminal, was_running: bool) -> int:
-    if terminal.as_json:
-        terminal.print_json({"stopped": was_running})
-    else:
-        terminal.note("the daemon has stopped" if was_running else "no daemon is running")
+    text = "the daemon has stopped" if was_running else "no daemon is running"
+    terminal.show({"stopped": was_running}, draw=lambda: terminal.note(text))
     return 0
-
-
-def options(parser: Parser) -> None:
-    parser.add_argument(
-        "--timeout", type=type_of(times.duration), metavar="D", help="stop waiting after this, with exit code 124"
-    )
 
 
 COMMAND = Command(
     "Stop the daemon. Running jobs get their grace period; waiting jobs are kept.",
     run,
-    options,
+    [TIMEOUT],
     """
   semantica stop
   semantica stop --timeout 30s

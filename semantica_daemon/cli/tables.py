@@ -1,12 +1,15 @@
 """Tables and lists of pairs: by rich on a terminal, as plain aligned columns elsewhere. Only this file imports rich."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 
 from semantica_daemon.cli.format import clean
-from semantica_daemon.cli.terminal import write
-from semantica_daemon.client.json_types import Any
+from semantica_daemon.cli.terminal import print_error, write
+from semantica_daemon.client.json_types import Any, Json
+
+Cell = str | Callable[[Json], object]  # a field of the item, or a function of it
+Columns = Mapping[str, Cell]
 
 WIDEST, NARROWEST = 24, 8
 COLOURS = {
@@ -15,18 +18,29 @@ COLOURS = {
 }  # fmt: skip
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], flexible: str = "") -> None:
-    """`flexible` is the column that is shortened when the terminal is narrow."""
-    cells = [[clean(str(cell)) for cell in row] for row in rows]
-    if sys.stdout.isatty() and _print_by_rich(columns, cells, flexible):
-        return
-    _print_plain([[name.upper() for name in columns], *cells])
+def table(columns: Columns, items: Sequence[Json], flexible: str = "", nothing: str = "") -> None:
+    """`flexible` is the column that is shortened when the terminal is narrow; `nothing` is noted without items."""
+    if not items:
+        return print_error(nothing)
+    names = list(columns)
+    cells = [[clean(_text(_value(item, cell))) for cell in columns.values()] for item in items]
+    if not (sys.stdout.isatty() and _print_by_rich(names, cells, flexible)):
+        _print_plain([[name.upper() for name in names], *cells])
 
 
-def pairs(rows: Sequence[tuple[str, object]]) -> None:
-    """One name and value on each line."""
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
+def _value(item: Json, cell: Cell) -> object:
+    return item[cell] if isinstance(cell, str) else cell(item)
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> None:
+    """One name and value on each line; a value that is None is left out."""
+    shown = [(name, value) for name, value in rows if value is not None]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
         write(f"{name:<{width}}  {clean(str(value))}\n")
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from semantica_daemon import paths
 from semantica_daemon.cli.errors import CommandFailed
@@ -22,6 +22,21 @@ class Terminal:
 
     def client(self) -> Client:
         return Client(self.paths, self.autostart, self.note)
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """One call over a connection of its own."""
+        with self.client() as client:
+            return client.call(method, **params)
+
+    def show(self, result: Any, ids: Iterable[str] = (), draw: Callable[[], None] | None = None) -> None:
+        """Prints a result: as JSON with --json, else its ids with --quiet or without `draw`, else by `draw`."""
+        if self.as_json:
+            self.print_json(result)
+        elif draw is not None and not self.quiet:
+            draw()
+        else:
+            for one in ids:
+                self.print(one)
 
     def print(self, text: str) -> None:
         """A line of data."""
@@ -53,7 +68,7 @@ def write(text: str) -> None:
 
 
 def cannot_write(error: OSError) -> CommandFailed:
-    return CommandFailed(f"cannot write to stdout: {error.strerror}", INTERNAL)
+    return CommandFailed(f"cannot write to stdout: {error.strerror}", exit_code=INTERNAL)
 
 
 def print_error(text: str, hint: str = "") -> None:

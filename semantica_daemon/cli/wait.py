@@ -4,15 +4,12 @@ import time
 
 from semantica_daemon import prose
 from semantica_daemon.cli import ids, outcome, times
-from semantica_daemon.cli.command import Command
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client.client import LONG_WAIT_MS, Client
 from semantica_daemon.client.exit_codes import TIMED_OUT
-from semantica_daemon.client.json_types import Json
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> int:
     """Returns the exit code of the first job, in the order given, that did not succeed."""
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout / 1000
     codes = []
@@ -44,17 +41,11 @@ def _report(waited: Json, terminal: Terminal) -> int:
     return outcome.exit_code(job)
 
 
-def options(parser: Parser) -> None:
-    parser.add_argument("id", nargs="+", type=type_of(ids.check), metavar="ID", help="ids, prefixes of ids, or @last")
-    parser.add_argument(
-        "--timeout", type=type_of(times.duration), metavar="D", help="stop waiting after this, with exit code 124"
-    )
-
-
+TIMEOUT = Option("--timeout", type=times.duration, metavar="D", help="stop waiting after this, with exit code 124")
 COMMAND = Command(
     "Wait until jobs have ended. Returns the job's own exit code; of several, that of the first that failed.",
     run,
-    options,
+    [ids.JOBS, TIMEOUT],
     """
   semantica wait @last
   semantica wait 3f2a 81bc --timeout 10m

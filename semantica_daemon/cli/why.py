@@ -2,18 +2,15 @@
 
 from semantica_daemon import prose
 from semantica_daemon.cli import ids
-from semantica_daemon.cli.command import Command
+from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.format import clean, instant_and_delay, now
-from semantica_daemon.cli.parser import Namespace, Parser, type_of
-from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.json_types import Json
 
 SOON_MS = 500
 WAITING = ("QUEUED", "SCHEDULED")
 
 
-def run(arguments: Namespace, terminal: Terminal) -> int:
+def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         for text in arguments.id:
             found = client.call("job.explain", job_id=ids.resolve(client, terminal.paths, text))
@@ -24,7 +21,6 @@ def run(arguments: Namespace, terminal: Terminal) -> int:
             terminal.print(f"job {prose.short_id(found['job_id'])}: {state}{'; '.join(_reasons(found))}")
             for line in [] if terminal.quiet else _details(found):
                 terminal.print(f"  {line}")
-    return 0
 
 
 def _reasons(found: Json) -> list[str]:
@@ -45,9 +41,8 @@ def _details(found: Json) -> list[str]:
     rows = _reasons(found) if len(found["reasons"]) > 1 else []
     position, at, since = found["queue_position"], found["estimated_start_at"], now()
     if position is not None:
-        rows.append(
-            f"{prose.count(position, 'job')} of its queue before it" if position else "it is the next of its queue"
-        )
+        before = f"{prose.count(position, 'job')} of its queue before it"
+        rows.append(before if position else "it is the next of its queue")
     is_shown = at in [reason.get("at") for reason in found["reasons"] if reason["kind"] == "time"]
     if at is not None and at > since and not is_shown:
         rows.append(f"starts about {instant_and_delay(at, since)}")
@@ -63,14 +58,10 @@ def waiting_for(client: Client, job_id: str) -> str | None:
     return "; ".join(_reasons(found))
 
 
-def options(parser: Parser) -> None:
-    parser.add_argument("id", nargs="+", type=type_of(ids.check), metavar="ID", help="ids, prefixes of ids, or @last")
-
-
 COMMAND = Command(
     "Why a job has not started, or how it ended; when it is likely to start.",
     run,
-    options,
+    [ids.JOBS],
     """
   semantica why @last
   semantica list -q --state waiting | xargs semantica why

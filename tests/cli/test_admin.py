@@ -240,6 +240,16 @@ def test_the_doctor_warns_of_paused_queues(line: Line) -> None:
     line("queue", "resume", "some")
 
 
+def test_a_daemon_with_another_data_folder_is_noticed(line: Line, daemon: Process, tmp_path: Path) -> None:
+    other = Line(tmp_path / "other", tmp_path, SEMANTICA_SOCKET=str(daemon.home / "daemon.sock"))
+    sentence = f"uses the data folder {daemon.home}, this shell would use {tmp_path / 'other'}"
+    assert sentence in other("status").err
+    found = other("doctor")
+    assert (found.code, _verdicts(found.out)["data folder"]) == (0, "warn")
+    assert sentence in found.out
+    assert "data folder" not in line("status").err + other("status", SEMANTICA_RUN_ID="r").err
+
+
 def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path) -> None:
     """One that hangs: the wait of `stop` has its own limit."""
     line = Line(home, tmp_path)

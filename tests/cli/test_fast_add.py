@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.cli import add, fast_add, job_options
-from semantica_daemon.cli.parser import make
+from semantica_daemon.cli.parser import Parser
 from tests.cases import each_case
 from tests.cli.command_line import COMMAND, Line
 from tests.client.fake_daemon import answer, peer
@@ -37,7 +37,7 @@ ORDINARY = [
 
 
 def ordinary(arguments: list[str]) -> Any:
-    return job_options.job_spec(make("add", add.COMMAND).parse(arguments))
+    return job_options.job_spec(Parser("add", add.COMMAND).parse(arguments))
 
 
 @each_case("arguments", FAST)
@@ -75,7 +75,7 @@ def test_the_fast_path_imports_next_to_nothing(line: Line, daemon: Process) -> N
     assert not imported & {"json", "socket", "argparse", "re", "pathlib", "typing", "collections", "enum", "site"}
     assert {name for name in imported if name.startswith("semantica_daemon")} == {
         "semantica_daemon", "semantica_daemon.cli", "semantica_daemon.cli.__main__", "semantica_daemon.cli.fast_add",
-        "semantica_daemon.cli.last_job", "semantica_daemon.cli.command_job", "semantica_daemon.paths",
+        "semantica_daemon.cli.last_job", "semantica_daemon.paths",
         "semantica_daemon.environment",
     }  # fmt: skip
 
