@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from semantica_daemon import VERSION, serving
+from semantica_daemon import VERSION, quick_start, serving  # noqa: F401
 from semantica_daemon.errors import StartRefused
 
 EPILOG = """\

@@ -21,9 +21,6 @@ from semantica_daemon.store import sqlite_library
 
 log = structlog.get_logger()
 
-# Allocations between two garbage collections: at the default of 700 a busy daemon would run several for each batch.
-GARBAGE_AFTER = 20_000
-
 
 async def serve(setting: Setting) -> None:
     """Runs until a signal or admin.shutdown. A second signal ends the grace period of the runs.
@@ -37,7 +34,6 @@ async def serve(setting: Setting) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.lifecycle.request_stop, signal.Signals(number).name)
         gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
-        gc.set_threshold(GARBAGE_AFTER)
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.ready_pipe.send("ready")
         await daemon.lifecycle.stop_requested()

@@ -45,7 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "failpoints", "environment", "processes", "",
     },
     "serving": {"daemon", "engine", "store", "config", "logs", "paths", "clock", "errors", ""},
-    "__main__": {"serving", "errors", ""},
+    "quick_start": set(),
+    "__main__": {"quick_start", "serving", "errors", ""},
 }  # fmt: skip
 MAY_IMPORT_IN_FUNCTIONS = {"client", "cli"}  # a command starts in milliseconds because it imports little
 IMPURE_MODULES = {

@@ -194,6 +194,12 @@ def test_usage_version_and_help() -> None:
         assert word in shown.stdout
 
 
+def test_rich_is_not_imported_at_the_start_but_by_a_handler_that_needs_it() -> None:
+    code = "import sys, semantica_daemon.__main__; print('rich' in sys.modules); import rich.table"
+    left = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (left.returncode, left.stdout) == (0, "False\n"), left.stderr
+
+
 def test_of_eight_started_at_once_exactly_one_runs_and_the_others_say_why(home: Path) -> None:
     eight = [Process(home).start(ready=False) for _ in range(8)]
     try:
