@@ -23,8 +23,8 @@ from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
-from semantica_daemon.store.transition import Claim, Running
-from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.transition import Begun, Claim, Running
+from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
 from semantica_daemon.wire.run import Error
@@ -89,7 +89,7 @@ class Attempt:
         self._timers: list[Timer] = []
         self._stop_cause: Stop | None = None
         self._claimed_at = self._clock.monotonic()
-        self._deadline = claim.deadline
+        self._deadline = claim.job.deadline
         self._limits_ended = False
         self._unrecorded_start: Begun | None = None
         self._loop = asyncio.get_running_loop()
@@ -161,7 +161,8 @@ class Attempt:
 
     def _finish(self, outcome: Outcome, recorded: Callable[[Any], None]) -> None:
         took_ms = round((self._clock.monotonic() - self._claimed_at) * 1000)
-        ended = Finish(self.claim.run, msgspec.structs.replace(outcome, took_ms=took_ms), self._unrecorded_start)
+        outcome = msgspec.structs.replace(outcome, took_ms=took_ms)
+        ended = Finish(self.claim.run, outcome, self._unrecorded_start, self.claim.job)
         large = outcome.result is not None and len(outcome.result) > LARGE
         self.dependencies.commands.submit(Command(finish, ended), recorded, must_commit=True, slow=large)
 

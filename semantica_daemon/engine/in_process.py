@@ -29,7 +29,7 @@ class InProcess:
         """Returns an Outcome whatever the handler raises."""
         self._attempt.start_timeout()
         try:
-            handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job_type)
+            handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job.job_type)
             payload = handler.payload.decode(self._attempt.claim.payload)
         except (Refusal, msgspec.ValidationError) as error:
             return Outcome(error=Error("E_HANDLER", "permanent", storable(str(error))))

@@ -62,6 +62,6 @@ def _environment(
         "SEMANTICA_OUTPUT": files.output,
         "SEMANTICA_RESULT": files.result,
     }
-    if claim.trace_id and TRACE_ID.fullmatch(claim.trace_id):
-        env["TRACEPARENT"] = f"00-{claim.trace_id}-{token_hex(8)}-01"
+    if claim.job.trace_id and TRACE_ID.fullmatch(claim.job.trace_id):
+        env["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-01"
     return env

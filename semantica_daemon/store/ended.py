@@ -1,7 +1,7 @@
 """The consequences of the end of a job, in the transaction that ends it. A new consequence is one function here."""
 
 from semantica_daemon.store import gates
-from semantica_daemon.store.tx import ChangedJob, Tx
+from semantica_daemon.store.tx import Job, Tx
 
 LANE_ENDED = "UPDATE lanes SET ended = ? WHERE subject_key = ? AND job_type = ? AND job_id = ?"
 RESET_LANE_INTERRUPTS = """
@@ -12,7 +12,7 @@ WHERE subject_key = ? AND job_type = ? AND interrupts > 0
 RESET_SCHEDULE_INTERRUPTS = "UPDATE schedules SET interrupts = 0 WHERE schedule_id = ? AND interrupts > 0"
 
 
-def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> None:
+def ended(tx: Tx, job: Job, to: str, run_status: str | None = None) -> None:
     """`job`: as it was before; `to`: its terminal state; `run_status`: how its run ended, if it was running."""
     tx.moved(job.queue, job.state, to)
     if job.lane is not None:
@@ -26,7 +26,7 @@ def ended(tx: Tx, job: ChangedJob, to: str, run_status: str | None = None) -> No
         _reset_interrupts(tx, job)
 
 
-def _reset_interrupts(tx: Tx, job: ChangedJob) -> None:
+def _reset_interrupts(tx: Tx, job: Job) -> None:
     """A run was not interrupted, so the count of interruptions in a row starts again at 0."""
     if job.lane is not None:
         tx.execute(RESET_LANE_INTERRUPTS, (job.subject_key, job.job_type))

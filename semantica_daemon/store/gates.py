@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from semantica_daemon.model import event, state
 from semantica_daemon.store.ready import claim_class
-from semantica_daemon.store.tx import ChangedJob, Tx
+from semantica_daemon.store.tx import ChangedJob, Job, Tx
 
 ANY_VALUE_OF = "semantica:event:"
 TURN_OF = "semantica:turn:"
@@ -89,7 +89,7 @@ def open_for(
     return list(dict.fromkeys(matched)), len(found) >= most
 
 
-def close(tx: Tx, job: ChangedJob) -> None:
+def close(tx: Tx, job: Job) -> None:
     """Closes the gates of a job that has ended: nothing opens them any more."""
     tx.execute(CLOSE, (job.job_id,))
 
@@ -118,7 +118,7 @@ def _open(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int |
 # Room gates
 
 
-def blocking_room(tx: Tx, job: ChangedJob) -> str | None:
+def blocking_room(tx: Tx, job: Job) -> str | None:
     """The room that a job about to become QUEUED must wait for; None if it is free."""
     if job.lane is None:
         return None
@@ -126,7 +126,7 @@ def blocking_room(tx: Tx, job: ChangedJob) -> str | None:
     return job.lane if taken else None
 
 
-def release_room(tx: Tx, job: ChangedJob) -> None:
+def release_room(tx: Tx, job: Job) -> None:
     """Frees the room that the job had taken in its former state, and unblocks the next job of that lane."""
     if job.lane is None or job.state == state.SCHEDULED or job.blocked_by is not None:
         return

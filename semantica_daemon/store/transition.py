@@ -4,6 +4,7 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from semantica_daemon.model import event, state
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
@@ -12,7 +13,7 @@ from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
 from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
-from semantica_daemon.store.tx import READ_JOB, ChangedJob, Tx, encode
+from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
 
@@ -20,8 +21,9 @@ READ_RUN = READ_JOB + " AND state = 'RUNNING' AND run_id = ?"
 
 # What a claim reads of a job that it starts; `writes/claim` selects these.
 START_COLUMNS = (
-    "number, id, queue, job_type, priority, position, created_at, deadline, expires_at, user_tag, trace_id, "
-    "event_count, last_event, attempts, run_count, execution_mode, spec, env_vars, payload"
+    "number, id, priority, position, deadline, expires_at, created_at, queued_at, queue, job_type, subject_key, "
+    "supersede, schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, execution_mode, spec, "
+    "env_vars, payload"
 )
 START = """
 UPDATE jobs
@@ -50,7 +52,7 @@ WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 END = """
 UPDATE jobs
 SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
-    result_summary = coalesce(?, result_summary), claim_attempts = ?, attempts = ?
+    result_summary = coalesce(?, result_summary), claim_attempts = claim_attempts + ?, attempts = ?
 WHERE number = ?
 """
 DONE = """
@@ -59,10 +61,23 @@ SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event
     result_summary = coalesce(?, result_summary)
 WHERE number = ?
 """
-DONE_WITHOUT_RESULT = """
+# Nothing has changed the job since its claim: each report emits an event, each request to stop sets a column.
+UNCHANGED = "number = ? AND run_id = ? AND event_count = ? AND state = 'RUNNING' AND stop_state IS NULL AND stale = 0"
+DONE_UNCHANGED = f"""
 UPDATE jobs
 SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = NULL, error = NULL
-WHERE number = ?
+WHERE {UNCHANGED}
+"""
+COMMAND_DONE_UNCHANGED = f"""
+UPDATE jobs
+SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
+    result_summary = coalesce(?, result_summary), pid = ?, log_path = ?
+WHERE {UNCHANGED}
+"""
+NAME_PROCESS_AND_END_RUN = """
+UPDATE job_runs
+SET status = 'DONE', finished_at = ?, exit_code = ?, pid = ?, pid_started_at = ?, boot_id = ?, log_path = ?
+WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
 RETRY = """
 UPDATE jobs
@@ -73,7 +88,7 @@ WHERE number = ?
 PUT_BACK = """
 UPDATE jobs
 SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
-    attempts = ?, claim_attempts = ?
+    attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
 # Its scheduled time has passed once: the job does not wait for it again when the clock is set back.
@@ -117,17 +132,25 @@ class Running(Struct, frozen=True, gc=False):
     run_number: int
 
 
-class Claim(Struct, frozen=True, gc=False):
-    """A run that was just claimed, with all that the engine needs to start it."""
+class Begun(Struct, frozen=True, gc=False):
+    """The process of a run. `pid_started_at`: ms since the boot that `boot_id` names."""
 
     run: Running
-    job_type: str
-    payload: str
+    pid: int
+    pid_started_at: int
+    boot_id: str
+    log_path: str
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """A run that was just claimed, with all that the engine needs to start it. `job`: as it is after its start."""
+
+    run: Running
+    job: Job
     spec: RestOfSpec
-    deadline: int | None
     mode: str
     env_vars: str | None
-    trace_id: str | None
+    payload: str
 
 
 def read_run(tx: Tx, run: Running) -> ChangedJob | None:
@@ -138,28 +161,67 @@ def read_run(tx: Tx, run: Running) -> ChangedJob | None:
 
 def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
     """QUEUED → RUNNING, with a new run. Emits job.started for an IN_PROCESS job; for a command, `begin` does when its
-    process exists. `row`: START_COLUMNS. `starts`: gets the values for START, which the caller executes for all jobs at
-    once."""
-    (number, job_id, queue, job_type, _, _, _, deadline, _, user_tag, trace_id,
-     event_count, last_event, attempts, run_count, mode, spec, env_vars, payload) = row  # fmt: skip
+    process exists. `starts`: gets the values for START, which the caller executes
+    for all jobs at once."""
+    (number, job_id, _, _, deadline, _, _, queued_at, queue, job_type, subject_key, supersede,
+     schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, mode, spec, env_vars,
+     payload) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
+    attempts += 1
+    run_count += 1
     if mode == IN_PROCESS:
         event_count += 1
         about = (number, job_id, event_count, last_event, trace_id, queue, user_tag)
-        facts = {"run_id": run_id, "attempt": attempts + 1}
-        last_event = tx.emit_as(about, event.STARTED, "", facts, "info")
-    starts.append((run_id, now, now, attempts + 1, run_count + 1, event_count, last_event, number))
+        last_event = tx.emit_as(about, event.STARTED, "", {"run_id": run_id, "attempt": attempts}, "info")
+    starts.append((run_id, now, now, attempts, run_count, event_count, last_event, number))
     rest = rest_of(spec)
-    run = Running(job_id, run_id, attempts + 1, now, number, run_count + 1)
+    run = Running(job_id, run_id, attempts, now, number, run_count)
     tx.defer(*run_insert(run, rest.template_id))
     tx.moved(queue, state.QUEUED, state.RUNNING)
-    return Claim(run, job_type, payload, rest, deadline, mode, env_vars, trace_id)
+    job = Job(
+        number, job_id, state.RUNNING, queue, job_type, subject_key, supersede, schedule_id, user_tag, trace_id,
+        event_count, last_event, queued_at, deadline, 0, None,
+    )  # fmt: skip
+    return Claim(run, job, rest, mode, env_vars, payload)
 
 
 def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, ...]]:
     """The statement that writes a new run, and its values."""
     values = (run.job_number, run.run_number, run.run_id, run.attempt, run.started_at)
     return (INSERT_RUN, values) if template_id is None else (INSERT_RUN_OF_TEMPLATE, (*values, template_id))
+
+
+def done_unchanged(tx: Tx, run: Running, job: Job, outcome: Outcome) -> bool:
+    """RUNNING → DONE without reading the job, which is as its claim left it. Returns False, changing nothing, if
+    anything has changed it since."""
+    now, last = tx.now, tx.next_sequence
+    values = (now, now, job.event_count + 1, last, job.number, run.run_id, job.event_count)
+    if not tx.execute(DONE_UNCHANGED, values).rowcount:
+        return False
+    tx.defer(END_RUN_WITHOUT_CODE, ("DONE", now, run.job_number, run.run_number))
+    _done(tx, run, job, outcome)
+    return True
+
+
+def command_done_unchanged(tx: Tx, begun: Begun, job: Job, outcome: Outcome) -> bool:
+    """The same for a command whose start is recorded together with its end."""
+    now, run, count, started = tx.now, begun.run, job.event_count, tx.next_sequence
+    process = (outcome.exit_code, outcome.result, begun.pid, begun.log_path)
+    values = (now, now, count + 2, started + 1, *process, job.number, run.run_id, count)
+    if not tx.execute(COMMAND_DONE_UNCHANGED, values).rowcount:
+        return False
+    identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
+    tx.defer(NAME_PROCESS_AND_END_RUN, (now, outcome.exit_code, *identity, run.job_number, run.run_number))
+    tx.emit(job, event.STARTED, "", {"run_id": run.run_id, "attempt": run.attempt, "pid": begun.pid})
+    _done(tx, run, replace(job, event_count=count + 1, last_event=started), outcome)
+    return True
+
+
+def _done(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
+    tx.emit(job, event.DONE, "", facts)
+    _count_run(tx, run, job, outcome)
+    ended(tx, job, state.DONE, "DONE")
 
 
 def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
@@ -187,14 +249,12 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     message = error.message if error and to == state.FAILED else ""
     last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
     now, count = tx.now, job.event_count + 1
-    if to == state.DONE and outcome.exit_code is None and outcome.result is None:
-        tx.execute(DONE_WITHOUT_RESULT, (now, now, count, last, job.number))
-    elif to == state.DONE:
+    if to == state.DONE:
         tx.execute(DONE, (now, now, count, last, outcome.exit_code, outcome.result, job.number))
     else:
         stored = encode(error).decode() if error else None
-        claims, attempts = job.claim_attempts + outcome.failed_claim, job.attempts - verdict.gives_attempt_back
-        values = (to, now, now, count, last, outcome.exit_code, stored, outcome.result, claims, attempts, job.number)
+        failed, attempts = outcome.failed_claim, job.attempts - verdict.gives_attempt_back
+        values = (to, now, now, count, last, outcome.exit_code, stored, outcome.result, failed, attempts, job.number)
         tx.execute(END, values)
     ended(tx, job, to, verdict.run_status)
 
@@ -234,8 +294,8 @@ def _put_back(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: 
     code = outcome.error.code if outcome.error else ""
     last = tx.emit(job, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    claims = job.claim_attempts + outcome.failed_claim
-    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, job.attempts - 1, claims, job.number)
+    failed = outcome.failed_claim
+    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, job.attempts - 1, failed, job.number)
     tx.execute(PUT_BACK, values)
     tx.moved(job.queue, state.RUNNING, state.QUEUED)
     tx.ready.offer(job.queue, job.claim_class, (-job.priority, position, job.created_at, job.job_id))
@@ -294,10 +354,10 @@ def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message
     return True
 
 
-def _count_run(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
+def _count_run(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
     """Adds the run to the totals of its queue. The end of a crashed run is unknown, so its duration is left out."""
     crashed = outcome.error is not None and outcome.error in (CRASHED.error, ESCAPED.error)
-    waited = max(0, (job.started_at or 0) - (job.queued_at or 0))
+    waited = max(0, run.started_at - (job.queued_at or 0))
     tx.counts.add_run(job.queue, waited, None if crashed else _took(tx, run, outcome))
 
 

@@ -39,8 +39,8 @@ INSERT INTO job_events (
 """
 
 
-class ChangedJob(Struct, frozen=True, gc=False):
-    """A job as it was before the change: the columns that transitions, events and `ended` use."""
+class Job(Struct, frozen=True, gc=False):
+    """A job, with the columns that its events and its end need."""
 
     number: int
     job_id: str
@@ -54,33 +54,33 @@ class ChangedJob(Struct, frozen=True, gc=False):
     trace_id: str | None
     event_count: int
     last_event: int | None
-    created_at: int
     queued_at: int | None
-    started_at: int | None
-    scheduled_at: int | None
     deadline: int | None
-    ttl_ms: int | None
-    priority: int
-    wait_for_idle: int
-    require_charging: int
     unmet: int
-    claim_class: int
     blocked_by: str | None
-    attempts: int
-    max_attempts: int
-    backoff_factor: float
-    claim_attempts: int
-    run_count: int
-    stop_state: str | None
-    stale: int
-    superseded_by: str | None
-    spec: str | None
 
     @property
     def lane(self) -> str | None:
         """The name of its lane's room; None when the job is in no lane."""
         in_lane = self.subject_key and self.supersede != "none"
         return lane_room(self.subject_key, self.job_type) if in_lane else None
+
+
+class ChangedJob(Job, frozen=True, gc=False):
+    """A job as it was before a change, with the columns that transitions use."""
+
+    created_at: int
+    started_at: int | None
+    scheduled_at: int | None
+    priority: int
+    attempts: int
+    ttl_ms: int | None
+    wait_for_idle: int
+    require_charging: int
+    claim_class: int
+    stop_state: str | None
+    stale: int
+    superseded_by: str | None
 
 
 def lane_room(subject_key: str, job_type: str) -> str:
@@ -158,9 +158,7 @@ class Tx:
         if origin == RUNNING:
             self.ready.slot_freed(queue)
 
-    def emit(
-        self, job: ChangedJob, event_type: str, message: str = "", payload: Any = None, level: str = "info"
-    ) -> int:
+    def emit(self, job: Job, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> int:
         """Emits the next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""
         about = (job.number, job.job_id, job.event_count + 1, job.last_event, job.trace_id, job.queue, job.user_tag)
         return self.emit_as(about, event_type, message, payload, level)

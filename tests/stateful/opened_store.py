@@ -15,6 +15,7 @@ from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.database import Command, CommitResult, FailedAfterWrite
 from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.tx import Job as ClaimedJob
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import Reading, set_clock
@@ -46,6 +47,7 @@ class OpenedStore(RuleBasedStateMachine):
         self.stops: list[StopRun] = []
         self.to_stop: set[str] = set()
         self.over: list[Running] = []
+        self.as_claimed: dict[str, ClaimedJob] = {}
         self.transact([Command(set_clock, self.reading)], claiming=False)
 
     def teardown(self) -> None:
@@ -98,6 +100,7 @@ class OpenedStore(RuleBasedStateMachine):
     def claimed(self, found: list[Claim], asked: bool = False) -> None:
         if self.claiming or asked:
             self.model.claim(found)
+            self.as_claimed |= {claim.run.run_id: claim.job for claim in found}
         assert len(self.model.running()) <= SLOTS
         assert sum(job.queue == "one" for job in self.model.running()) <= 1
 

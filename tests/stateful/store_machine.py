@@ -10,9 +10,10 @@ from semantica_daemon.errors import Refusal
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import CRASHED, LOST, Outcome
 from semantica_daemon.store.database import Command
+from semantica_daemon.store.transition import Begun
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import schedules, templates
-from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.cancel import cancel
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import set_clock
@@ -94,7 +95,8 @@ class StoreMachine(OpenedStore):
             outcome = LOST if outcome.error else outcome
         elif outcome.lost or (job.begun and outcome.unstarted):
             outcome = BAD
-        with self.commit(finish, Finish(job.run, outcome)) as became:
+        claimed = self.as_claimed.get(job.run.run_id)
+        with self.commit(finish, Finish(job.run, outcome, None, claimed)) as became:
             self.finished(job, outcome, became)
 
     @precondition(lambda self: self.model.running())
@@ -117,7 +119,8 @@ class StoreMachine(OpenedStore):
     @rule(pick=picks, outcome=outcomes)
     def answers_late(self, pick: int, outcome: Outcome) -> None:
         run = self.over[pick % len(self.over)]
-        late = [Command(finish, Finish(run, outcome)), Command(begin, Begun(run, 8, 2, "boot", "late"))]
+        end = Finish(run, outcome, None, self.as_claimed.get(run.run_id))
+        late = [Command(finish, end), Command(begin, Begun(run, 8, 2, "boot", "late"))]
         committed = self.transact(late, claiming=False)
         assert (committed.results, committed.events) == ([None, None], [])
 

@@ -48,7 +48,7 @@ def claimed_ids(store: Store) -> list[str]:
 
 
 def end(store: Store, claimed: Claim, outcome: Outcome = GOOD) -> str | None:
-    became: str | None = store.run(finish, Finish(claimed.run, outcome))
+    became: str | None = store.run(finish, Finish(claimed.run, outcome, None, claimed.job))
     return became
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store.transition import Claim
-from semantica_daemon.store.writes.begin import Begun, begin
+from semantica_daemon.store.transition import Begun, Claim
+from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
@@ -47,7 +47,7 @@ def test_a_start_that_is_recorded_with_the_end_is_told_before_it(
 ) -> None:
     claimed = claimed_now(store, **COMMAND, max_attempts=2)
     begun = Begun(claimed.run, 77, 123_450, "this boot", "/logs/job.log")
-    assert store.run(finish, Finish(claimed.run, outcome, begun)) == state
+    assert store.run(finish, Finish(claimed.run, outcome, begun, claimed.job)) == state
     job = store.job(claimed.run.job_id)
     (run,) = runs(store, claimed.run.job_id)
     assert (job["state"], job["pid"], job["log_path"]) == (state, 77, "/logs/job.log")

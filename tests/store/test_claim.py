@@ -38,7 +38,7 @@ def test_a_claim_is_running_with_its_run_and_its_event(store: Store) -> None:
     (claimed,) = claims(store)
     job, (run,) = store.job(ack.job_id), runs(store, ack.job_id)
     assert (claimed.run.job_id, claimed.run.attempt, claimed.run.started_at) == (ack.job_id, 1, NOW + 5)
-    assert (claimed.payload, claimed.spec.timeout_ms, claimed.spec.grace_ms, claimed.deadline) == (
+    assert (claimed.payload, claimed.spec.timeout_ms, claimed.spec.grace_ms, claimed.job.deadline) == (
         '{"a":1}',
         7,
         8,

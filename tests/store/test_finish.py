@@ -183,7 +183,7 @@ def test_a_late_answer_from_an_old_run_changes_nothing(store: Store, outcome: Ou
     end(store, first, BAD)
     for what_is_now in ("waits", "runs again", "is done"):
         before = everything(store)
-        assert store.run(finish, Finish(first.run, outcome)) is None, what_is_now
+        assert end(store, first, outcome) is None, what_is_now
         assert everything(store) == before, what_is_now
         if what_is_now == "waits":
             tick(store, 100)
@@ -195,7 +195,8 @@ def test_a_late_answer_from_an_old_run_changes_nothing(store: Store, outcome: Ou
 def test_an_answer_for_a_run_or_job_nobody_knows_changes_nothing(store: Store) -> None:
     claimed = begin(store)
     before = everything(store)
-    assert store.run(finish, Finish(later(claimed, run_id="other"), GOOD)) is None
+    for known in (None, claimed.job):
+        assert store.run(finish, Finish(later(claimed, run_id="other"), GOOD, claimed=known)) is None
     assert store.run(finish, Finish(later(claimed, job_number=99), GOOD)) is None
     assert everything(store) == before
 
@@ -210,7 +211,8 @@ def test_the_same_answer_twice_counts_once(store: Store) -> None:
 
 def test_a_clock_set_back_makes_no_negative_durations(store: Store) -> None:
     claimed = begin(store)
-    store.run(finish, Finish(later(claimed, started_at=store.now + 10), GOOD))
+    store.now -= 10
+    end(store, claimed)
     assert msgspec.json.decode(store.events()[-1]["payload"])["duration_ms"] == 0
     assert store.rows("SELECT run_ms FROM queue_counts") == [{"run_ms": 0}]
 

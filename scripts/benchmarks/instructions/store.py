@@ -48,7 +48,7 @@ class Store:
         return claims
 
     def finish(self, claims: list[Any]) -> None:
-        self._transact([Command(finish, Finish(one.run, Outcome(took_ms=1))) for one in claims])
+        self._transact([Command(finish, Finish(one.run, Outcome(took_ms=1), None, one.job)) for one in claims])
 
     def _transact(self, commands: list[Command], claiming: bool = False) -> Any:
         self._now += 1

@@ -1,10 +1,9 @@
 """Records that the process of a SUBPROCESS run has started: stores its identity, and emits job.started."""
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from semantica_daemon.model import event
-from semantica_daemon.store.transition import Running, read_run
+from semantica_daemon.store.transition import Begun, read_run
 from semantica_daemon.store.tx import ChangedJob, Tx
 
 NAME_PROCESS = """
@@ -17,16 +16,6 @@ UPDATE jobs
 SET pid = ?, log_path = ?, updated_at = ?, event_count = ?, last_event = ?
 WHERE number = ?
 """
-
-
-class Begun(Struct, frozen=True):
-    """`pid_started_at`: ms since the boot that `boot_id` names."""
-
-    run: Running
-    pid: int
-    pid_started_at: int
-    boot_id: str
-    log_path: str
 
 
 def begin(tx: Tx, begun: Begun) -> None:

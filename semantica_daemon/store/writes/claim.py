@@ -44,13 +44,14 @@ def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
 
 def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
     """Ends a job whose deadline or TTL has passed. The scheduler does so too, but the claim may run before it."""
-    deadline, expires_at = row[7], row[8]
+    number, deadline, expires_at = row[0], row[4], row[5]
     if deadline is not None and deadline <= tx.now:
-        return transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_DEADLINE)
+        return transition.end_waiting(tx, tx.read(number), state.SKIPPED_DEADLINE)
     if expires_at is not None and expires_at <= tx.now:
-        return transition.end_waiting(tx, tx.read(row[0]), state.SKIPPED_TTL)
+        return transition.end_waiting(tx, tx.read(number), state.SKIPPED_TTL)
     return False
 
 
 def _place(row: tuple[Any, ...]) -> Place:
-    return -row[4], row[5], row[6], row[1]
+    """(-priority, position, created_at, id)"""
+    return -row[2], row[3], row[6], row[1]
