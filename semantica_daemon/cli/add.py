@@ -118,9 +118,9 @@ def _name_of(spec: Json) -> str:
 
 
 EVERY = Group("schedules", [
-    Option("--every", **schedule.CRON),
+    Option("--every CRON", schedule.CRON_HELP, schedule.cron),
     schedule.ZONE,
-    Option("--name", metavar="NAME", help="name of the schedule and its template (default: by the command)"),
+    Option("--name NAME", "name of the schedule and its template (default: by the command)"),
     *schedule.POLICIES,
 ], "make a schedule instead of a job; prints the schedule's id")  # fmt: skip
 COMMAND = Command(

@@ -4,17 +4,16 @@ from semantica_daemon import prose
 from semantica_daemon.cli import ids
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.wait import wait_for_end
 from semantica_daemon.client.client import Client
 
 FIRST_WAIT_MS = 1000
 MOST_IDS = 1000
 # Each with the phrase about the jobs it selects.
 SELECTORS = {
-    "has tag": Option("-t", "--tag", field="user_tag", help="every live job with this tag"),
-    "is in group": Option("-g", "--group", field="chain_group_id", help="every live job of this group"),
-    "is about": Option("-s", "--subject", field="subject_key", help="every live job about this subject"),
-    "is in queue": Option("-Q", "--queue", field="queue", help="every live job of this queue"),
+    "has tag": Option("-t, --tag TAG", "every live job with this tag", field="user_tag"),
+    "is in group": Option("-g, --group GROUP", "every live job of this group", field="chain_group_id"),
+    "is about": Option("-s, --subject SUBJECT", "every live job about this subject", field="subject_key"),
+    "is in queue": Option("-Q, --queue QUEUE", "every live job of this queue", field="queue"),
 }
 
 
@@ -61,15 +60,15 @@ def _cancel(client: Client, arguments: Any, terminal: Terminal, selection: Json)
     count = prose.count(len(result["cancelling"]), "job")
     terminal.note(f"{count} asked to end; waiting until gone (Ctrl-C: do not wait)")
     for job_id in result["cancelling"]:
-        wait_for_end(client, job_id, None)
+        client.wait_until(job_id, None)
     return {**result, "cancelled": result["cancelled"] + result["cancelling"], "cancelling": []}
 
 
 OPTIONS = [
-    Option("id", nargs="*", type=ids.check, metavar="ID", help="ids, prefixes of ids, or @last"),
+    Option("id ID", "ids, prefixes of ids, or @last", ids.check, nargs="*"),
     *SELECTORS.values(),
-    Option("--reason", metavar="TEXT", help="kept with the jobs' events"),
-    Option("--no-wait", action="store_true", help="do not wait until they are gone"),
+    Option("--reason TEXT", "kept with the jobs' events"),
+    Option("--no-wait", "do not wait until they are gone"),
 ]
 COMMAND = Command(
     "End jobs: waiting ones at once, running ones after their grace period at the latest. Prints the ids of those it "

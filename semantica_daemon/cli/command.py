@@ -9,14 +9,26 @@ __all__ = ["NAME", "Any", "Command", "Group", "Json", "Option", "Options", "Subc
 
 
 class Option:
-    """An option or a positional argument, with the settings of argparse's add_argument; `type` may raise ValueError.
-    `field` is the field of a JobSpec that its value becomes."""
+    """An option or a positional argument. `usage` has its names and the name or the choices of its value, as in
+    `-Q, --queue NAME`; an option without a value is a flag. `type` converts the value and may raise ValueError, `field`
+    is the field of a call that it sets, `settings` are further arguments of argparse's add_argument."""
 
-    def __init__(self, *names: str, field: str = "", **settings: Any) -> None:
-        self.names = names
-        self.dest = names[-1].lstrip("-").replace("-", "_")
+    def __init__(
+        self, usage: str, help: str, type: Callable[[str], Any] | None = None, field: str = "", **settings: Any
+    ) -> None:
+        names, _, value = usage.rpartition(" ")
+        if value.startswith("-"):
+            names = usage
+            settings.setdefault("action", "store_true")
+        elif value.startswith("{"):
+            settings["choices"] = value[1:-1].split(",")
+        else:
+            settings["metavar"] = value
+        self.names = names.split(", ")
+        self.dest = self.names[-1].lstrip("-").replace("-", "_")
+        self.type = type
         self.field = field
-        self.settings = settings
+        self.settings: Json = {"help": help, **settings}
 
 
 class Group:
@@ -29,8 +41,8 @@ class Group:
 
 
 Options = Sequence[Option | Group]
-NAME = Option("name", metavar="NAME", help="its name or its id")
-NAMES = Option("name", nargs="+", metavar="NAME", help="names or ids")
+NAME = Option("name NAME", "its name or its id")
+NAMES = Option("name NAME", "names or ids", nargs="+")
 
 
 class Command:

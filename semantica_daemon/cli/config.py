@@ -33,7 +33,7 @@ def _flat(values: Json, prefix: str = "") -> list[tuple[str, object]]:
     return rows
 
 
-PATH = Option("what", nargs="?", metavar="path", help="print only the path of the file; needs no daemon")
+PATH = Option("what path", "print only the path of the file; needs no daemon", nargs="?")
 COMMAND = Command(
     "Show the configuration that the daemon uses, and where its file is.",
     run,

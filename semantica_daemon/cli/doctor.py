@@ -18,7 +18,6 @@ from semantica_daemon.client.exit_codes import CONFIGURATION, NO_DAEMON
 from semantica_daemon.paths import LONGEST_SOCKET, Paths, printable
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
-OLDEST_PYTHON = (3, 11)
 ENOUGH_FREE = 200_000_000
 CONFIG_CHECK_S = 30
 CANARY_S = 15
@@ -47,7 +46,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
 
 
 def _findings(paths: Paths, start: bool) -> Iterator[Finding]:
-    yield _python()
+    yield OK, "python", f"{'.'.join(map(str, sys.version_info[:3]))} at {sys.executable}", ""
     yield _folder("data folder", paths.data)
     yield _folder("socket folder", os.path.dirname(paths.socket))
     yield _folder("log folder", os.path.dirname(paths.log), is_private=False)
@@ -61,13 +60,6 @@ def _findings(paths: Paths, start: bool) -> Iterator[Finding]:
         return
     with client:
         yield from _daemon(client, paths)
-
-
-def _python() -> Finding:
-    version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < OLDEST_PYTHON:
-        return FAIL, "python", f"{version} is too old", f"use Python {'.'.join(map(str, OLDEST_PYTHON))} or newer"
-    return OK, "python", f"{version} at {sys.executable}", ""
 
 
 def _folder(what: str, folder: str, is_private: bool = True) -> Finding:
@@ -211,7 +203,7 @@ def _canary(what: str, run: Callable[[], Json]) -> Finding:
     return FAIL, what, f"{job['state']}: {(job['error'] or {}).get('message', '')}", f"semantica show {job['job_id']}"
 
 
-OPTIONS = [Option("--start", action="store_true", help="start the daemon when there is none, and test it")]
+OPTIONS = [Option("--start", "start the daemon when there is none, and test it")]
 COMMAND = Command(
     "Check whether everything works, and say what to do where it does not. Exit code 1 when something FAILs. "
     "Starts no daemon without --start.",

@@ -25,8 +25,8 @@ def _event(text: str) -> tuple[str, str | None]:
 
 
 OPTIONS = [
-    Option("event", metavar="KEY[=VALUE]", help="the event"),
-    Option("value", nargs="?", metavar="VALUE", help="instead of =VALUE; KEY may then contain a ="),
+    Option("event KEY[=VALUE]", "the event"),
+    Option("value VALUE", "instead of =VALUE; KEY may then contain a =", nargs="?"),
 ]
 COMMAND = Command(
     "Emit an event: jobs that wait for it by `--on-event` go on. Prints their ids. Jobs added later do not see it.",

@@ -7,15 +7,9 @@ from semantica_daemon.client.json_types import Json
 
 # By the number of a refusal; a refusal that can be retried is TEMPORARY whatever its number.
 EXIT_CODES = {
-    -32600: DATA,
-    -32603: INTERNAL,
-    -32800: TEMPORARY,
-    4001: DATA,
-    4002: DATA,
-    4003: TEMPORARY,
-    5001: INTERNAL,
+    -32600: DATA, -32603: INTERNAL, -32800: TEMPORARY, 4001: DATA, 4002: DATA, 4003: TEMPORARY, 5001: INTERNAL,
     5002: INTERNAL,
-}
+}  # fmt: skip
 # By the stable code of a refusal whose own hint speaks of methods; the names in braces are fields of its data.
 SHELL_HINTS = {
     "E_JOB_NOT_FOUND": "`semantica list` shows the jobs",
@@ -49,29 +43,23 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
     """The sentence and the hint, for the user of this command. Only `rpc` shows the protocol's names of fields."""
     if isinstance(error, ConnectionLost):
         return str(error), "the last command may have had its effect: check with `semantica list`"
-    if isinstance(error, CallRefused):
-        if command == "rpc":
-            hint = str(error.data.get("hint") or "")
-            return error.message, hint.replace("rpc.discover", "`semantica rpc rpc.discover`")
-        return _message(error), _hint(error.data, command)
-    return str(error), error.hint if isinstance(error, CommandFailed) else ""
+    if not isinstance(error, CallRefused):
+        return str(error), error.hint if isinstance(error, CommandFailed) else ""
+    if command == "rpc":
+        return error.message, str(error.data.get("hint") or "").replace("rpc.discover", "`semantica rpc rpc.discover`")
+    from semantica_daemon.cli.job_options import option_of  # noqa: PLC0415
 
-
-def _message(error: CallRefused) -> str:
-    """Names the option that set the field which the daemon refused."""
-    from semantica_daemon.cli.job_options import field_of, option_of  # noqa: PLC0415
-
-    option = option_of(field_of(str(error.data.get("path") or "")))
+    # The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`.
+    field = str(error.data.get("path") or "").removeprefix("$.").removeprefix("spec.").partition("[")[0]
+    option = option_of(field)
     problem = prose.requirement(str(error.data.get("problem") or error.message))
-    return error.message if option is None else f"{option}: {problem}"
+    return error.message if option is None else f"{option}: {problem}", _hint(error.data, field, command)
 
 
-def _hint(data: Json, command: str) -> str:
-    from semantica_daemon.cli.job_options import field_of  # noqa: PLC0415
-
+def _hint(data: Json, field: str, command: str) -> str:
     if data.get("rule") == "schema":
         return f"`semantica {command} --help` describes its options"
-    if data.get("code") == "E_PARAMS" and (field := field_of(str(data.get("path") or ""))) in MISSING_OPTIONS:
+    if data.get("code") == "E_PARAMS" and field in MISSING_OPTIONS:
         return MISSING_OPTIONS[field]
     template = SHELL_HINTS.get(str(data.get("code")))
     return str(data.get("hint") or "") if template is None else template.format_map(_Fields(data))

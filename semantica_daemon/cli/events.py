@@ -123,16 +123,15 @@ def sequence(text: str) -> int:
 
 
 OPTIONS = [
-    Option("-f", "--follow", action="store_true", help="print events as they happen, until Ctrl-C"),
-    Option("--since", type=sequence, metavar="N", help="all events after sequence N; 0 is the oldest that is kept"),
-    Option("-n", "--lines", type=sequence, default=DEFAULT_LINES, metavar="N",
-           help=f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})"),
-    Option("--job", type=ids.check, metavar="ID", help="about this job"),
-    Option("-Q", "--queue", help="about jobs in this queue"),
-    Option("-t", "--tag", help="about jobs with this tag"),
-    Option("--type", action="append", metavar="TYPE", help="job.failed, job.log … (repeat for more)"),
-    Option("--level", action="append", choices=("debug", "info", "warn", "error"),
-           help="of this level (repeat for more)"),
+    Option("-f, --follow", "print events as they happen, until Ctrl-C"),
+    Option("--since N", "all events after sequence N; 0 is the oldest that is kept", sequence),
+    Option("-n, --lines N", f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})",
+           sequence, default=DEFAULT_LINES),
+    Option("--job ID", "about this job", ids.check),
+    Option("-Q, --queue QUEUE", "about jobs in this queue"),
+    Option("-t, --tag TAG", "about jobs with this tag"),
+    Option("--type TYPE", "job.failed, job.log … (repeat for more)", action="append"),
+    Option("--level {debug,info,warn,error}", "of this level (repeat for more)", action="append"),
 ]  # fmt: skip
 COMMAND = Command(
     "Print what has happened to jobs, queues and the daemon, one line each.",

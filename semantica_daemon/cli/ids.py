@@ -32,5 +32,5 @@ def resolve(client: Client, paths: Paths, text: str) -> str:
     return str(newest[0]["job_id"])
 
 
-ONE_JOB = Option("id", type=check, metavar="ID", help="an id, a prefix of one, or @last")
-JOBS = Option("id", nargs="+", type=check, metavar="ID", help="ids, prefixes of ids, or @last")
+ONE_JOB = Option("id ID", "an id, a prefix of one, or @last", check)
+JOBS = Option("id ID", "ids, prefixes of ids, or @last", check, nargs="+")

@@ -52,79 +52,61 @@ def _refuse_every(text: str) -> Any:
     raise CommandFailed("--every adds a schedule", "use `semantica add --every`")
 
 
-COMMAND = Option("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
-NO_EVERY = Option("--every", type=_refuse_every, help=argparse.SUPPRESS)
-TYPE = Option("--type", metavar="TYPE",
-              help="job type (default: the command's name; with a subject, the whole command)")  # fmt: skip
-TEMPLATE = Option("--template", metavar="NAME", help="start from this template; the other options change it")
+COMMAND = Option("command COMMAND", "the command and its arguments", nargs=argparse.REMAINDER)
+NO_EVERY = Option("--every EVERY", argparse.SUPPRESS, _refuse_every)
+TYPE = Option("--type TYPE", "job type (default: the command's name; with a subject, the whole command)")
+TEMPLATE = Option("--template NAME", "start from this template; the other options change it")
 WHAT_IS_RUN = [
-    Option("--payload", metavar="JSON", help="for a handler instead of a command; - reads stdin, @FILE a file"),
-    Option("-C", "--cwd", metavar="DIR", help="folder to run in (default: the current one)"),
-    Option("--umask", type=umask, metavar="OCTAL", help="umask (default: yours)"),
-    Option("-e", "--env", action="append", default=[], metavar="NAME[=VALUE]",
+    Option("--payload JSON", "for a handler instead of a command; - reads stdin, @FILE a file"),
+    Option("-C, --cwd DIR", "folder to run in (default: the current one)"),
+    Option("--umask OCTAL", "umask (default: yours)", umask),
+    Option("-e, --env NAME[=VALUE]", action="append", default=[],
            help="pass one more variable: yours, or with this value (PATH, HOME, LANG … are always passed)"),
-    Option("--env-all", action="store_true", help="pass your whole environment"),
-    Option("--stdin", action="store_true", help="pass all of stdin, up to 10 MB of text"),
-    Option("--leftovers", choices=("end", "keep"), field="leftovers",
-           help="what happens to processes it leaves behind (end)"),
-    Option("-Q", "--queue", metavar="NAME", field="queue", help="the queue (default)"),
-    Option("-p", "--priority", type=priority, metavar="P", field="priority", help="low, normal, high, or -100 to 100"),
-    Option("-t", "--tag", field="user_tag", help="a label of yours, to list or cancel by"),
-    Option("-g", "--group", field="chain_group_id", help="a label for jobs that belong together"),
-    Option("-k", "--key", field="idempotency_key",
-           help="idempotency key: adding a job with the same key again returns the first one"),
-    Option("--durable", action="store_true", field="durable", help="return only when the job is synced to disk"),
+    Option("--env-all", "pass your whole environment"),
+    Option("--stdin", "pass all of stdin, up to 10 MB of text"),
+    Option("--leftovers {end,keep}", "what happens to processes it leaves behind (end)", field="leftovers"),
+    Option("-Q, --queue NAME", "the queue (default)", field="queue"),
+    Option("-p, --priority P", "low, normal, high, or -100 to 100", priority, "priority"),
+    Option("-t, --tag TAG", "a label of yours, to list or cancel by", field="user_tag"),
+    Option("-g, --group GROUP", "a label for jobs that belong together", field="chain_group_id"),
+    Option("-k, --key KEY",
+           "idempotency key: adding a job with the same key again returns the first one", field="idempotency_key"),
+    Option("--durable", "return only when the job is synced to disk", field="durable"),
 ]  # fmt: skip
 STARTS = Group("when it starts", [
-    Option("--at", type=instant, metavar="WHEN", field="schedule.scheduled_at", help="not before this time"),
-    Option("--after", type=duration, metavar="D", field="schedule.delay_ms", help="not before this delay"),
-    Option("--when-idle", action="store_true", field="schedule.wait_for_idle",
-           help="when the machine is idle (see `semantica machine`)"),
-    Option("--on-power", action="store_true", field="schedule.require_charging",
-           help="when the machine is on mains power"),
-    Option("--on-event", action="append", default=[], type=event, metavar="KEY[=VALUE]",
+    Option("--at WHEN", "not before this time", instant, "schedule.scheduled_at"),
+    Option("--after D", "not before this delay", duration, "schedule.delay_ms"),
+    Option("--when-idle", "when the machine is idle (see `semantica machine`)", field="schedule.wait_for_idle"),
+    Option("--on-power", "when the machine is on mains power", field="schedule.require_charging"),
+    Option("--on-event KEY[=VALUE]", type=event, action="append", default=[],
            help="after `semantica emit KEY[=VALUE]` (repeat it with a value for further events)"),
-    Option("--stop-when-lost", action="store_true", field="stop_when_lost",
-           help="when idle or power is lost, end the run and wait again"),
-    Option("--debounce", type=duration, metavar="D", field="debounce_ms",
-           help="when no newer job of its subject was added for this long"),
-    Option("--max-wait", type=duration, metavar="D", field="max_wait_ms",
-           help="the longest that --debounce may delay it"),
+    Option("--stop-when-lost", "when idle or power is lost, end the run and wait again", field="stop_when_lost"),
+    Option("--debounce D", "when no newer job of its subject was added for this long", duration, "debounce_ms"),
+    Option("--max-wait D", "the longest that --debounce may delay it", duration, "max_wait_ms"),
 ], "all that are given must hold. "
    "WHEN: 10m (from now), 14:30, tomorrow 02:00, monday 9:00, 2031-05-01T14:30")  # fmt: skip
 NEWEST_WINS = Group("newest wins", [
-    Option("-s", "--subject", metavar="WHAT", field="subject_key",
-           help="what it is about: a newer job of the same subject and type replaces it"),
-    Option("--generation", type=whole_number, metavar="N", field="generation",
-           help="version of the subject; must grow (default: counted)"),
-    Option("--newest-wins", metavar="PATH", help="subject = this file, generation = its time of change"),
-    Option("--supersede", choices=("lane", "subject", "none"), field="supersede",
-           help="which jobs it replaces: of its type, of any, none"),
-    Option("--on-running", choices=("finish", "cancel"), field="on_running",
-           help="let an older job that is running finish, or cancel it"),
+    Option("-s, --subject WHAT",
+           "what it is about: a newer job of the same subject and type replaces it", field="subject_key"),
+    Option("--generation N", "version of the subject; must grow (default: counted)", whole_number, "generation"),
+    Option("--newest-wins PATH", "subject = this file, generation = its time of change"),
+    Option("--supersede {lane,subject,none}", "which jobs it replaces: of its type, of any, none", field="supersede"),
+    Option("--on-running {finish,cancel}", "let an older job that is running finish, or cancel it", field="on_running"),
 ])  # fmt: skip
 RUNS = Group("runs", [
-    Option("--timeout", type=duration, metavar="D", field="timeout_ms", help="end a run that takes longer"),
-    Option("--grace", type=duration, metavar="D", field="grace_ms", help="time between SIGTERM and SIGKILL (5s)"),
-    Option("--attempts", type=whole_number, metavar="N", field="max_attempts",
-           help="how many runs it gets when it fails (1); 0 and 1 both mean one run"),
-    Option("--backoff", type=duration, metavar="D", field="backoff_base_ms",
-           help="delay before the second run; doubles (1s)"),
-    Option("--ttl", type=duration, metavar="D", field="ttl_ms",
-           help="skip it when it has waited this long for a slot"),
-    Option("--deadline", type=instant, metavar="WHEN", field="deadline", help="do not start it after this"),
-    Option("--on-interrupt", choices=("fail", "requeue"), field="on_interrupt",
-           help="when the daemon dies during its run (fail)"),
+    Option("--timeout D", "end a run that takes longer", duration, "timeout_ms"),
+    Option("--grace D", "time between SIGTERM and SIGKILL (5s)", duration, "grace_ms"),
+    Option("--attempts N",
+           "how many runs it gets when it fails (1); 0 and 1 both mean one run", whole_number, "max_attempts"),
+    Option("--backoff D", "delay before the second run; doubles (1s)", duration, "backoff_base_ms"),
+    Option("--ttl D", "skip it when it has waited this long for a slot", duration, "ttl_ms"),
+    Option("--deadline WHEN", "do not start it after this", instant, "deadline"),
+    Option("--on-interrupt {fail,requeue}", "when the daemon dies during its run (fail)", field="on_interrupt"),
 ], "D: 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds")  # fmt: skip
 FIELDS = {one.field: one for one in (*WHAT_IS_RUN, *STARTS.options, *NEWEST_WINS.options, *RUNS.options) if one.field}
 OF_TEMPLATE: Options = [Group("what is run", [TYPE, *WHAT_IS_RUN]), STARTS, NEWEST_WINS, RUNS]
 OF_ADD: Options = [COMMAND, Group("what is run", [TYPE, TEMPLATE, *WHAT_IS_RUN]), *OF_TEMPLATE[1:]]
 OF_RUN: Options = [*OF_ADD, NO_EVERY]
-
-
-def field_of(path: str) -> str:
-    """The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`."""
-    return path.removeprefix("$.").removeprefix("spec.").partition("[")[0]
 
 
 def option_of(field: str) -> str | None:

@@ -68,19 +68,17 @@ def states(text: str) -> list[str]:
 
 
 FILTERS = [
-    Option("--state", type=states, metavar="S[,S…]", field="state",
-           help="running, queued, failed …; or live, waiting, ended, skipped"),
-    Option("-Q", "--queue", action="append", field="queue", help="in this queue (repeat for more)"),
-    Option("--type", action="append", field="job_type", help="of this job type (repeat for more)"),
-    Option("-t", "--tag", field="user_tag", help="with this tag"),
-    Option("-g", "--group", field="chain_group_id", help="of this group"),
-    Option("-s", "--subject", field="subject_key", help="about this subject"),
+    Option("--state S[,S…]", "running, queued, failed …; or live, waiting, ended, skipped", states, "state"),
+    Option("-Q, --queue QUEUE", "in this queue (repeat for more)", field="queue", action="append"),
+    Option("--type TYPE", "of this job type (repeat for more)", field="job_type", action="append"),
+    Option("-t, --tag TAG", "with this tag", field="user_tag"),
+    Option("-g, --group GROUP", "of this group", field="chain_group_id"),
+    Option("-s, --subject SUBJECT", "about this subject", field="subject_key"),
 ]  # fmt: skip
 OPTIONS = [
     *FILTERS,
-    Option("-n", "--limit", type=positive, metavar="N",
-           help=f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)"),
-    Option("-a", "--all", action="store_true", help="all of them"),
+    Option("-n, --limit N", f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)", positive),
+    Option("-a, --all", "all of them"),
 ]  # fmt: skip
 COMMAND = Command(
     "List jobs, newest first.",

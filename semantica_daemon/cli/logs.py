@@ -1,6 +1,5 @@
 """`semantica logs`: the output of a job, on the streams it was written to; for a handler, its log events."""
 
-from collections import deque
 from collections.abc import Iterable
 
 from semantica_daemon import prose
@@ -12,48 +11,23 @@ from semantica_daemon.cli.parser import whole_number
 from semantica_daemon.client import output
 from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
 
-
-class Tail:
-    """Keeps the last `most` lines of the pieces added, each with its stream; everything when `most` is None."""
-
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._parts: deque[tuple[str, bytes]] = deque()
-        self._newlines = 0
-
-    def add(self, pieces: Iterable[tuple[str, bytes]]) -> None:
-        for stream, data in pieces:
-            for part in self._last(data).splitlines(keepends=True) if self._most is not None else [data]:
-                self._parts.append((stream, part))
-                self._newlines += part.endswith(b"\n")
-        while self._most is not None and self._lines() > self._most:
-            self._drop()
-
-    def _last(self, data: bytes) -> bytes:
-        """The last `most` lines of `data`. If `data` alone has `most` lines, the earlier parts are discarded."""
-        start = len(data) - data.endswith(b"\n")
-        for _ in range(self._most or 0):
-            start = data.rfind(b"\n", 0, start)
-            if start < 0:
-                return data
-        self.take()
-        return data[start + 1 :]
-
-    def take(self) -> Iterable[tuple[str, bytes]]:
-        parts, self._parts, self._newlines = self._parts, deque(), 0
-        return parts
-
-    def _lines(self) -> int:
-        return self._newlines + (not self._parts[-1][1].endswith(b"\n")) if self._parts else 0
-
-    def _drop(self) -> None:
-        while self._parts:
-            if self._parts.popleft()[1].endswith(b"\n"):
-                self._newlines -= 1
-                return
+Pieces = list[tuple[str, bytes]]
 
 
-def run(arguments: Any, terminal: Terminal) -> int:
+def last_lines(pieces: Pieces, most: int) -> Pieces:
+    """The pieces cut to the last `most` lines of both streams together."""
+    kept: Pieces = []
+    for stream, data in reversed(pieces if most else []):
+        end = len(data) - (not kept and data.endswith(b"\n"))
+        while most and (end := data.rfind(b"\n", 0, end)) >= 0:
+            most -= 1
+        kept.insert(0, (stream, data if most else data[end + 1 :]))
+        if not most:
+            break
+    return kept
+
+
+def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.lines is not None and arguments.lines < 0:
         raise CommandFailed("logs: -n needs a number of lines")
     with terminal.client() as client:
@@ -61,23 +35,23 @@ def run(arguments: Any, terminal: Terminal) -> int:
         if job["execution_mode"] == "IN_PROCESS":
             return _print_log_events(client, terminal, job, arguments)
         if arguments.run is not None:
-            attempt = {"run": arguments.run}
-            _print_run(client, terminal, job, arguments, attempt, LONG_WAIT_MS if arguments.follow else 0)
-            return 0
+            wait_ms = LONG_WAIT_MS if arguments.follow else 0
+            _print_run(client, terminal, job, arguments, {"run": arguments.run}, wait_ms)
+            return
         last = _print_run(client, terminal, job, arguments, {}, 0)
         if arguments.follow:
             _follow(client, terminal, job["job_id"], arguments, last)
-    return 0
 
 
 def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any, attempt: Json, wait_ms: int) -> Json:
     """Prints the output of one run: so far, or to its end when there is a wait. Returns the last reply."""
-    tail = Tail(None if wait_ms else arguments.lines)
+    kept: Pieces = []
     for reply in output.of_run(client, job["job_id"], attempt, wait_ms):
-        tail.add(output.pieces(reply))
         if arguments.lines is None or wait_ms:
-            _print_pieces(terminal, arguments, reply, tail.take())
-    _print_pieces(terminal, arguments, reply, tail.take())
+            _print_pieces(terminal, arguments, reply, output.pieces(reply))
+        else:
+            kept = last_lines([*kept, *output.pieces(reply)], arguments.lines)
+    _print_pieces(terminal, arguments, reply, kept)
     if reply["truncated"]:
         terminal.note(LOG_INCOMPLETE)
     if reply["run_id"] is None and not arguments.follow:
@@ -97,18 +71,16 @@ def _print_pieces(terminal: Terminal, arguments: Any, reply: Json, pieces: Itera
 
 def _follow(client: Client, terminal: Terminal, job_id: str, arguments: Any, last: Json) -> None:
     if not (last["eof"] and last["state"] in ENDED_STATES):
-        last = follow(
-            client,
-            terminal,
-            job_id,
-            lambda reply: _print_pieces(terminal, arguments, reply, output.pieces(reply)),
-            last,
-        )
+
+        def show(reply: Json) -> None:
+            _print_pieces(terminal, arguments, reply, output.pieces(reply))
+
+        last = follow(client, terminal, job_id, show, last)
     if last["state"] != "DONE":
         terminal.note(outcome.sentence(last, job_id))
 
 
-def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: Any) -> int:
+def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: Any) -> None:
     """A handler has no log file: ctx.log emits events."""
     found = events.stored(client, {"job_id": job["job_id"], "event_types": ["job.log"]}, 0)
     if arguments.lines is not None:
@@ -122,7 +94,6 @@ def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: 
             if event["event_type"] != "job.log":
                 break
             _print_event(terminal, event)
-    return 0
 
 
 def _print_event(terminal: Terminal, event: Json) -> None:
@@ -135,12 +106,12 @@ def _print_event(terminal: Terminal, event: Json) -> None:
 
 OPTIONS: Options = [
     ids.ONE_JOB,
-    Option("-f", "--follow", action="store_true", help="follow it until the job has ended"),
-    Option("-n", "--lines", type=whole_number, metavar="N", help="only the last N lines of the present output"),
-    Option("--run", type=whole_number, metavar="N", help="the Nth attempt (default: the newest)"),
+    Option("-f, --follow", "follow it until the job has ended"),
+    Option("-n, --lines N", "only the last N lines of the present output", whole_number),
+    Option("--run N", "the Nth attempt (default: the newest)", whole_number),
     Group("", [
-        Option("--stdout", dest="only", action="store_const", const="stdout", help="only stdout"),
-        Option("--stderr", dest="only", action="store_const", const="stderr", help="only stderr"),
+        Option("--stdout", "only stdout", dest="only", action="store_const", const="stdout"),
+        Option("--stderr", "only stderr", dest="only", action="store_const", const="stderr"),
     ]),
 ]  # fmt: skip
 COMMAND = Command(

@@ -13,10 +13,10 @@ from semantica_daemon.client.json_types import Any
 # Words of other tools, and the subcommand that does the same here.
 OTHER_WORDS = {"run": "trigger", "add": "put", "create": "put", "set": "put", "remove": "delete", "rm": "delete"}
 SHARED = Group("options of every command", [
-    Option("--json", action="store_true", dest="as_json", help="print JSON, in a stable shape"),
-    Option("-q", "--quiet", action="store_true", help="print only data; of jobs only the ids"),
-    Option("--no-autostart", action="store_true", help="do not start the daemon when there is none"),
-    Option("-h", "--help", action="help", help="show this help"),
+    Option("--json", "print JSON, in a stable shape", dest="as_json"),
+    Option("-q, --quiet", "print only data; of jobs only the ids"),
+    Option("--no-autostart", "do not start the daemon when there is none"),
+    Option("-h, --help", "show this help", action="help"),
 ])  # fmt: skip
 
 
@@ -79,8 +79,8 @@ class Parser(argparse.ArgumentParser):
 def _add_options(parser: Any, options: Options) -> None:
     for one in options:
         if isinstance(one, Option):
-            settings = {**one.settings, "type": _type(one.settings["type"])} if "type" in one.settings else one.settings
-            parser.add_argument(*one.names, **settings)
+            converted = {} if one.type is None else {"type": _type(one.type)}
+            parser.add_argument(*one.names, **converted, **one.settings)
         elif one.title:
             _add_options(parser.add_argument_group(one.title, one.description), one.options)
         else:

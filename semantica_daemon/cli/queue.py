@@ -66,13 +66,13 @@ def _report(terminal: Terminal, done: Json, sentence: str) -> None:
     terminal.show(done, draw=lambda: terminal.note(sentence))
 
 
-NAME = Option("name", nargs="?", metavar="QUEUE", help="which queue (default: all of them)")
-FOR = Option("--for", dest="duration", type=times.duration, metavar="D", help="resume after this (default: never)")
+NAME = Option("name QUEUE", "which queue (default: all of them)", nargs="?")
+FOR = Option("--for D", "resume after this (default: never)", times.duration, dest="duration")
 LIMITS = [
-    Option("name", nargs="?", metavar="QUEUE", help="which queue"),
-    Option("--slots", type=whole_number, metavar="N", help="how many of its jobs run at once; 0 = none"),
-    Option("--max-queued", type=whole_number, metavar="N", help="refuse more waiting jobs than this"),
-    Option("--on-running", choices=("finish", "cancel"), help="what a newer generation does to a running job"),
+    Option("name QUEUE", "which queue", nargs="?"),
+    Option("--slots N", "how many of its jobs run at once; 0 = none", whole_number),
+    Option("--max-queued N", "refuse more waiting jobs than this", whole_number),
+    Option("--on-running {finish,cancel}", "what a newer generation does to a running job"),
 ]
 SET_EXAMPLE = "semantica queue set build --slots 2 --on-running cancel"
 COMMAND = Subcommands(

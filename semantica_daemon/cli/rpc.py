@@ -16,8 +16,8 @@ def call(terminal: Terminal, method: str, text: str | None) -> None:
 
 
 OPTIONS = [
-    Option("method", metavar="METHOD", help="`semantica rpc rpc.discover` lists them"),
-    Option("params", nargs="?", metavar="JSON", help="an object with its parameters; - reads stdin"),
+    Option("method METHOD", "`semantica rpc rpc.discover` lists them"),
+    Option("params JSON", "an object with its parameters; - reads stdin", nargs="?"),
 ]
 COMMAND = Command(
     "Call any method of the daemon; prints its result as JSON.",

@@ -144,26 +144,26 @@ def cron(text: str) -> str:
     raise ValueError(f"{text!r} is not a cron expression: write '*/5 * * * *' or @daily")
 
 
-CRON: Json = {"type": cron, "metavar": "CRON", "help": "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …"}
-ZONE = Option("--zone", metavar="ZONE", help="the time zone of CRON (default: yours)")
+CRON_HELP = "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …"
+ZONE = Option("--zone ZONE", "the time zone of CRON (default: yours)")
 POLICIES = [
-    Option("--misfire", choices=("run_once", "skip", "run_all"),
-           help="instants missed while no daemon ran: add one job (run_once), none, or all"),
-    Option("--overlap", choices=("queue", "skip", "supersede"),
-           help="its previous job is not over: wait for it (queue), add none, or replace it"),
+    Option("--misfire {run_once,skip,run_all}",
+           "instants missed while no daemon ran: add one job (run_once), none, or all"),
+    Option("--overlap {queue,skip,supersede}",
+           "its previous job is not over: wait for it (queue), add none, or replace it"),
 ]  # fmt: skip
 PUT = [
-    Option("name", metavar="NAME", help="an existing schedule of this name is replaced"),
-    Option("--template", required=True, metavar="T", help="the template of its jobs, by name or id"),
-    Option("--cron", required=True, **CRON),
+    Option("name NAME", "an existing schedule of this name is replaced"),
+    Option("--template T", "the template of its jobs, by name or id", required=True),
+    Option("--cron CRON", CRON_HELP, cron, required=True),
     ZONE,
     *POLICIES,
-    Option("--param", action="append", default=[], type=parameter, metavar="KEY=VALUE",
-           help="overrides a field of the template's payload (repeat for more)"),
-    Option("--params", metavar="JSON", help="the same, as an object"),
-    Option("--disabled", action="store_true", help="off at first; `semantica schedule enable` turns it on"),
+    Option("--param KEY=VALUE",
+           "overrides a field of the template's payload (repeat for more)", parameter, action="append", default=[]),
+    Option("--params JSON", "the same, as an object"),
+    Option("--disabled", "off at first; `semantica schedule enable` turns it on"),
 ]  # fmt: skip
-LIMIT = Option("-n", "--limit", type=positive, default=5, metavar="N", help="at most this many (5)")
+LIMIT = Option("-n, --limit N", "at most this many (5)", positive, default=5)
 COMMAND = Subcommands(
     "Schedules, which add jobs by cron, each from a template.",
     {

@@ -53,7 +53,7 @@ def _draw(found: Json, terminal: Terminal) -> None:
             print_jobs(found[name])
 
 
-OPTIONS = [Option("id", nargs="?", type=ids.check, metavar="ID", help="one job, as `semantica show`")]
+OPTIONS = [Option("id ID", "one job, as `semantica show`", ids.check, nargs="?")]
 COMMAND = Command(
     "Show the daemon, its queues, the running and waiting jobs, and how the last jobs ended.",
     run,

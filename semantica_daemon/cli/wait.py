@@ -5,7 +5,6 @@ import time
 from semantica_daemon import prose
 from semantica_daemon.cli import ids, outcome, times
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
-from semantica_daemon.client.client import LONG_WAIT_MS, Client
 from semantica_daemon.client.exit_codes import TIMED_OUT
 
 
@@ -15,20 +14,11 @@ def run(arguments: Any, terminal: Terminal) -> int:
     codes = []
     with terminal.client() as client:
         for text in arguments.id:
-            waited = wait_for_end(client, ids.resolve(client, terminal.paths, text), until)
+            waited = client.wait_until(ids.resolve(client, terminal.paths, text), until)
             if terminal.as_json:
                 terminal.print_json(waited, lines=len(arguments.id) > 1)
             codes.append(_report(waited, terminal))
     return next((code for code in codes if code), 0)
-
-
-def wait_for_end(client: Client, job_id: str, until: float | None) -> Json:
-    """The result of job.wait when the job has ended, or at `until` (monotonic seconds)."""
-    while True:
-        left = LONG_WAIT_MS if until is None else round((until - time.monotonic()) * 1000)
-        waited: Json = client.query("job.wait", job_id=job_id, timeout_ms=min(max(0, left), LONG_WAIT_MS))
-        if waited["finished"] or (until is not None and time.monotonic() >= until):
-            return waited
 
 
 def _report(waited: Json, terminal: Terminal) -> int:
@@ -41,7 +31,7 @@ def _report(waited: Json, terminal: Terminal) -> int:
     return outcome.exit_code(job)
 
 
-TIMEOUT = Option("--timeout", type=times.duration, metavar="D", help="stop waiting after this, with exit code 124")
+TIMEOUT = Option("--timeout D", "stop waiting after this, with exit code 124", times.duration)
 COMMAND = Command(
     "Wait until jobs have ended. Returns the job's own exit code; of several, that of the first that failed.",
     run,

@@ -108,15 +108,19 @@ class Client:
 
     def wait(self, job_id: str, timeout: float | None = None) -> Json:
         """The job, once it has ended; raises TimeoutError after `timeout` seconds."""
-        until = None if timeout is None else time.monotonic() + timeout
+        waited = self.wait_until(job_id, None if timeout is None else time.monotonic() + timeout)
+        job: Json = waited["job"]
+        if not waited["finished"]:
+            raise TimeoutError(f"job {job_id} is still {job['state']}")
+        return job
+
+    def wait_until(self, job_id: str, until: float | None) -> Json:
+        """The result of job.wait when the job has ended, or at `until` (monotonic seconds)."""
         while True:
-            left = LONG_WAIT_MS if until is None else max(0, round((until - time.monotonic()) * 1000))
-            waited = self.query("job.wait", job_id=job_id, timeout_ms=min(left, LONG_WAIT_MS))
-            if waited["finished"]:
-                job: Json = waited["job"]
-                return job
-            if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"job {job_id} is still {waited['job']['state']}")
+            left = LONG_WAIT_MS if until is None else round((until - time.monotonic()) * 1000)
+            waited: Json = self.query("job.wait", job_id=job_id, timeout_ms=min(max(0, left), LONG_WAIT_MS))
+            if waited["finished"] or (until is not None and time.monotonic() >= until):
+                return waited
 
     def logs(self, job_id: str) -> Iterator[tuple[str, bytes]]:
         """Yields (stream, bytes) as the job writes them, run after run, until it has ended."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.cli.logs import Tail
+from semantica_daemon.cli.logs import last_lines
 from tests.cases import each_case
 from tests.cli.command_line import Line
 from tests.harness import Process
@@ -40,12 +40,12 @@ def test_the_last_lines_are_of_both_streams_together(line: Line, written: str, c
     st.integers(0, 5),
 )
 def test_of_any_pieces_the_last_lines_are_the_last_lines(pieces: list[tuple[str, bytes]], most: int) -> None:
-    tail = Tail(most)
+    kept: list[tuple[str, bytes]] = []
     for piece in pieces:
-        tail.add([piece])
+        kept = last_lines([*kept, piece], most)
     *whole, rest = b"".join(data for _, data in pieces).split(b"\n")
     lines = [line + b"\n" for line in whole] + [rest] * bool(rest)
-    assert b"".join(data for _, data in tail.take()) == b"".join(lines[max(0, len(lines) - most) :])
+    assert b"".join(data for _, data in kept) == b"".join(lines[max(0, len(lines) - most) :])
 
 
 def test_a_number_of_lines_is_not_negative(line: Line, written: str) -> None:
