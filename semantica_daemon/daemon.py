@@ -278,7 +278,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
         socket=setting.paths.socket,
-        environment=environment.allowed(os.environ),
+        environment={os.fsencode(k): os.fsencode(v) for k, v in environment.allowed(os.environ).items()},
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
     )

@@ -41,7 +41,7 @@ class SpawnSettings(Struct, frozen=True):
     home: str
     workspaces: str
     socket: str
-    environment: dict[str, str]
+    environment: dict[bytes, bytes]
     boot_id: str
     log_bytes: int
 

@@ -49,9 +49,8 @@ def spawn_request(
 
 def _environment(
     claim: Claim, settings: SpawnSettings, files: Files, given: dict[str, str], token: str
-) -> dict[str, str]:
-    env = {
-        **settings.environment,
+) -> dict[bytes, bytes]:
+    own = {
         **{name: value for name, value in given.items() if not environment.is_reserved(name)},
         "SEMANTICA_SOCKET": settings.socket,
         "SEMANTICA_JOB_ID": claim.run.job_id,
@@ -63,5 +62,7 @@ def _environment(
         "SEMANTICA_RESULT": files.result,
     }
     if claim.job.trace_id and TRACE_ID.fullmatch(claim.job.trace_id):
-        env["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-01"
-    return env
+        own["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-01"
+    return settings.environment | {
+        name.encode(): value.encode("utf-8", "surrogateescape") for name, value in own.items()
+    }

@@ -7,8 +7,7 @@ from semantica_daemon.supervisor.messages import Decoder, Report, Request, encod
 from semantica_daemon.supervisor.run import Run
 
 READ_BYTES = 65_536  # a larger buffer would cost a memory mapping for every read
-SPAWNED_DELAY_S = 0.01
-BUSY_DELAY_S = 0.02
+SPAWNED_DELAY_S = 0.03
 
 
 class Channel:
@@ -19,7 +18,7 @@ class Channel:
         self.handle = handle
         self._decoder = Decoder()
         self._reports: list[Report] = []
-        self._delayed: dict[str, tuple[float, Run]] = {}  # in the order in which their Spawned is due
+        self._delayed: dict[str, Run] = {}  # in the order in which their Spawned is due
 
     def receive(self) -> list[Request] | None:
         """None when the daemon is gone, for whatever reason."""
@@ -30,7 +29,8 @@ class Channel:
         return self._decoder.feed(received) if received else None
 
     def delay_spawned(self, run: Run) -> None:
-        self._delayed[run.run_id] = (time.monotonic() + SPAWNED_DELAY_S, run)
+        run.report_due = time.monotonic() + SPAWNED_DELAY_S
+        self._delayed[run.run_id] = run
 
     def send_exited(self, run: Run) -> None:
         is_delayed = self._delayed.pop(run.run_id, None) is not None
@@ -39,20 +39,19 @@ class Channel:
     def send(self, report: Report) -> None:
         """Sends the report after the Spawned of the same run."""
         if report.run_id in self._delayed:
-            self._reports.append(self._delayed.pop(report.run_id)[1].spawned())
+            self._reports.append(self._delayed.pop(report.run_id).spawned())
         self._reports.append(report)
 
     def timeout_ms(self) -> int | None:
         """How long `flush` has nothing to send; None: until the next report."""
-        for due, _ in self._delayed.values():
-            return max(0, int((due - time.monotonic()) * 1000) + 1)
+        for run in self._delayed.values():
+            return max(0, int((run.report_due - time.monotonic()) * 1000) + 1)
         return None
 
-    def flush(self, is_idle: bool = True) -> None:
-        """Sends what is due. A supervisor that is not idle may be about to learn of an exit, so a Spawned is delayed a
-        little longer then. If the daemon is gone, `receive` notices."""
+    def flush(self) -> None:
+        """Sends what is due. If the daemon is gone, `receive` notices."""
         if self._delayed:
-            self._send_overdue(time.monotonic() - (0 if is_idle else BUSY_DELAY_S))
+            self._add_overdue()
         if not self._reports:
             return
         left, self._reports = encode(self._reports), []
@@ -62,10 +61,8 @@ class Channel:
         except OSError:
             return
 
-    def _send_overdue(self, now: float) -> None:
-        while self._delayed:
-            run_id, (due, run) = next(iter(self._delayed.items()))
-            if due > now:
-                return
-            del self._delayed[run_id]
+    def _add_overdue(self) -> None:
+        now = time.monotonic()
+        while self._delayed and (run := next(iter(self._delayed.values()))).report_due <= now:
+            del self._delayed[run.run_id]
             self._reports.append(run.spawned())

@@ -18,17 +18,18 @@ class Log:
     """Never raises: a full disk must not end a run. Bytes that cannot be written are counted in `dropped`; `error` has
     the reason."""
 
+    size = 0
+    dropped = 0
+    error = ""
+    is_full = False
+    _file = -1
+    _streams = -1
+    _stream = STDOUT
+
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self.size = 0
-        self.dropped = 0
-        self.error = ""
-        self.is_full = False
         self._limit = limit
         self._room = limit
-        self._file = -1
-        self._streams = -1
-        self._stream = STDOUT
 
     def write(self, stream: int, data: bytes) -> None:
         if len(data) <= self._room:

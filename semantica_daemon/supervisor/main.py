@@ -12,31 +12,40 @@ from semantica_daemon.supervisor.channel import Channel
 from semantica_daemon.supervisor.spawn import OWN_CWD, OWN_UMASK
 from semantica_daemon.supervisor.supervisor import Supervisor
 
+LIBC = ctypes.CDLL(None)
 CHANNEL = 0  # the socket to the daemon, as stdin
 PR_SET_CHILD_SUBREAPER = 36
+SIGSET_WORD, SIGSET_BYTES = ctypes.sizeof(ctypes.c_ulong), 128  # of a sigset_t
+GC_THRESHOLD = 50_000  # a run makes no reference cycles
 
 
 def main() -> None:
     open_files, lock = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)  # held by the supervisor alone, for as long as it lives
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with suppress(AttributeError):
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.chdir(OWN_CWD)
     os.umask(OWN_UMASK)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
     Supervisor(Channel(CHANNEL), _child_signals(), open_files).work()
 
 
 def _child_signals() -> int:
-    """A pipe that becomes readable when a child has ended. No signal stays ignored: children would inherit that."""
+    """A descriptor that becomes readable when a child has ended: of signalfd where there is one, which leaves SIGCHLD
+    blocked (`spawn` unblocks it for the child). No signal stays ignored: children would inherit that."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
+    if hasattr(LIBC, "signalfd"):
+        signal.pthread_sigmask(signal.SIG_SETMASK, (signal.SIGCHLD,))
+        mask = (1 << signal.SIGCHLD - 1).to_bytes(SIGSET_WORD, sys.byteorder).ljust(SIGSET_BYTES, b"\0")
+        return int(LIBC.signalfd(-1, mask, os.O_CLOEXEC | os.O_NONBLOCK))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

@@ -21,7 +21,7 @@ class SpawnRequest(NamedTuple):
     run_id: str
     argv: list[str]
     cwd: str
-    env: dict[str, str]
+    env: dict[bytes, bytes]
     umask: int
     stdin: str | None
     workspace: str
@@ -122,17 +122,14 @@ class Decoder:
                 return []
             data, self._parts = b"".join(self._parts), []
         messages: list[Any] = []
-        start, end = 0, _frame_end(data, 0)
+        start, end = 0, LENGTH.size
         while end <= len(data):
-            messages += [KINDS[kind]._make(fields) for kind, fields in marshal.loads(data[start + LENGTH.size : end])]
-            start, end = end, _frame_end(data, end)
+            body, end = end, end + int(LENGTH.unpack_from(data, start)[0])
+            if end > len(data):
+                break
+            messages += [KINDS[kind]._make(fields) for kind, fields in marshal.loads(data[body:end])]
+            start, end = end, end + LENGTH.size
         if start < len(data):
             self._parts.append(data[start:])
         self._missing = end - len(data)
         return messages
-
-
-def _frame_end(data: bytes, start: int) -> int:
-    """The end of the frame that begins at `start`, or of its length if that is not there yet."""
-    body = start + LENGTH.size
-    return body if len(data) < body else body + int(LENGTH.unpack_from(data, start)[0])

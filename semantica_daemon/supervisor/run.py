@@ -2,8 +2,8 @@
 
 import fcntl
 import os
-import struct
 import termios
+from array import array
 
 from semantica_daemon.processes.table import ms_since_boot, start_time
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
@@ -12,7 +12,7 @@ from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
 
 CHUNK = 65_536
 DISCARD_CHUNK = 1 << 20
-NO_BYTES = b"\0\0\0\0"
+AVAILABLE = array("i", [0])  # what FIONREAD fills in
 DEV_NULL = os.open(os.devnull, os.O_RDWR)
 
 
@@ -20,23 +20,24 @@ class Run:
     """The supervisor keeps the writing ends of both pipes open until the run is over. So a pipe is readable only if
     there is output: a process that closes its streams or exits wakes nothing up."""
 
+    status: int | None = None  # of the main process, once it has ended
+    sent_signal = 0  # the latest signal to all its processes
+    watch: tuple[int, str] | None = None  # the log size to report, and the job id
+    report_due = 0.0  # when its Spawned is sent at the latest
+
     def __init__(self, request: SpawnRequest, tag: int, open_files: int | None) -> None:
         """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
         self.request = request
         self.run_id = request.run_id
         self.tag = tag
         self.log = Log(request.log, request.log_bytes)
-        self.status: int | None = None  # of the main process, once it has ended
-        self.sent_signal = 0  # the latest signal to all its processes
         self.signalled: set[tuple[int, int]] = set()  # pid and start time of each process it was sent to
-        self.watch: tuple[int, str] | None = None  # the log size to report, and the job id
         self._handles: list[int] = []
         stdin = -1
         try:
             stdin = DEV_NULL if request.stdin is None else _file_with(request.stdin)
             for _ in (STDOUT, STDERR):
                 self._handles += os.pipe()
-                os.set_blocking(self._handles[-2], False)  # the job may open the pipe too and read it empty
             out, out_end, err, err_end = self._handles
             self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
             self.pid = spawn(request, (stdin, out_end, err_end), open_files)
@@ -66,6 +67,7 @@ class Run:
 
     def pump(self, pipe: int) -> bool:
         """Moves one chunk of output from the pipe to the log; False at the end of the output."""
+        os.set_blocking(pipe, False)  # the job may open the pipe too and read it empty
         try:
             if self.log.is_full and _discard(pipe, self.log):
                 return True
@@ -79,8 +81,8 @@ class Run:
     def drain(self) -> None:
         """Logs what is in the pipes now and no more: a process that outlives the run may go on writing for ever."""
         for pipe in self.pipes:
-            available = fcntl.ioctl(pipe, termios.FIONREAD, NO_BYTES)
-            left = 0 if available == NO_BYTES else int(struct.unpack("i", available)[0])
+            fcntl.ioctl(pipe, termios.FIONREAD, AVAILABLE)
+            left = AVAILABLE[0]
             while left > 0:
                 before = self.log.size + self.log.dropped
                 if not self.pump(pipe):
@@ -97,6 +99,8 @@ class Run:
         out, out_end, err, err_end = self._handles
         os.close(out_end)
         os.close(err_end)
+        os.set_blocking(out, False)
+        os.set_blocking(err, False)
         self._handles = [out, err]
 
 

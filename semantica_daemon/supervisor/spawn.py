@@ -5,13 +5,13 @@ import errno
 import os
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from semantica_daemon.supervisor.messages import SpawnRequest
 
 # A later try may succeed after these; any other error is the command's own fault.
 RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
-DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and a child would inherit that
+DEFAULT_SIGNALS = (int(signal.SIGPIPE), int(signal.SIGXFSZ))  # Python ignores them, and a child would inherit that
 SPARE_DESCRIPTORS = 16  # that a spawn may need itself
 DUP2 = os.POSIX_SPAWN_DUP2
 OWN_CWD = "/"
@@ -72,28 +72,26 @@ def _enter(cwd: str) -> None:
 
 def _spawn_first(request: SpawnRequest, actions: list[tuple[int, int, int]]) -> int:
     """Searches the job's own PATH as execvp does: the first file that exists and can be executed."""
-    refused: OSError = FileNotFoundError(errno.ENOENT, "not found", request.argv[0])
+    refused: OSError | None = None
     for path in _candidates(request):
         try:
             return os.posix_spawn(
-                path, request.argv, request.env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
-            )
+                path, request.argv, request.env,
+                file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULT_SIGNALS,
+            )  # fmt: skip
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:
             refused = error
-    raise refused
+    raise refused or FileNotFoundError(errno.ENOENT, "not found", request.argv[0])
 
 
-def _candidates(request: SpawnRequest) -> Iterator[str]:
+def _candidates(request: SpawnRequest) -> Iterable[str]:
     command = request.argv[0]
     if "/" in command:
-        yield command
-        return
-    for folder in request.env.get("PATH", os.defpath).split(":"):
-        path = f"{folder or '.'}/{command}"
-        if os.path.lexists(path):
-            yield path
+        return (command,)
+    folders = os.fsdecode(request.env.get(b"PATH", os.defpath)).split(":")
+    return (path for folder in folders if os.path.lexists(path := f"{folder or '.'}/{command}"))
 
 
 def explain(request: SpawnRequest, error: OSError | ValueError) -> SpawnError:

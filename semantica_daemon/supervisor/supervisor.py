@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import time
+from collections import deque
 from contextlib import suppress
 
 from semantica_daemon.processes.marks import Tags, tag_for
@@ -24,11 +25,12 @@ from semantica_daemon.supervisor.messages import (
 from semantica_daemon.supervisor.run import Run
 from semantica_daemon.supervisor.spawn import SpawnError
 from semantica_daemon.supervisor.trees import ProcessTrees
-from semantica_daemon.supervisor.workspace import UnusedWorkspaces, make_workspace, remove_if_empty
+from semantica_daemon.supervisor.workspace import make_workspace, remove_if_empty
 
 FINAL_WAIT_S = 10
 IDLE_MS = 5000  # without a run, before empty workspaces are removed
 REMOVE_AT_EXIT_S = 1
+MAX_UNUSED = 10_000
 MAX_NAMED = 10
 SPARE_DESCRIPTORS = 64
 DESCRIPTORS_PER_RUN = 7  # two pipes, two files of the log, stdin
@@ -44,7 +46,9 @@ class Supervisor:
         self._trees = ProcessTrees(self._tags)
         self._runs = self._trees.runs
         self._pipes: dict[int, Run | None] = {}  # None: of processes that outlive their run
-        self._unused = UnusedWorkspaces()
+        self._unused: deque[tuple[str, str]] = deque(maxlen=MAX_UNUSED)
+        """Workspaces that may be empty, with their output folders, to be removed while no command runs: a second run of
+        a job uses the same ones. If there are too many, the oldest are forgotten and stay."""
         self._most_runs = (open_files - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_RUN
         self._limit_is_raised = False
         self._poll = select.poll()
@@ -68,7 +72,7 @@ class Supervisor:
             self._pass(100)
         until = time.monotonic() + REMOVE_AT_EXIT_S
         while self._unused and time.monotonic() < until:
-            self._unused.remove_one()
+            remove_if_empty(*self._unused.popleft())
 
     def _timeout_ms(self) -> int | None:
         if self._unused and not self._runs:
@@ -84,7 +88,7 @@ class Supervisor:
                 self._handle_requests()
             elif handle == self._child_signals:
                 self._handle_exits()
-        self._channel.flush(is_idle=not ready)
+        self._channel.flush()
         if not ready and not self._runs:
             self._remove_empty_workspaces()
 
@@ -127,7 +131,7 @@ class Supervisor:
         self._channel.send(SpawnFailed(request.run_id, error.message, error.part, error.errno, error.retryable))
         self._channel.flush()
         if error.retryable:
-            self._unused.add(request)
+            self._unused.append((request.workspace, request.output))
         else:
             remove_if_empty(request.workspace, request.output)
 
@@ -144,14 +148,11 @@ class Supervisor:
         if run is None:
             with suppress(BlockingIOError):
                 if not os.read(pipe, 65_536):
-                    self._forget_pipe(pipe)
+                    del self._pipes[pipe]
+                    self._poll.unregister(pipe)
                     os.close(pipe)
         elif run.pump(pipe):
             self._report_growth(run)
-
-    def _forget_pipe(self, pipe: int) -> None:
-        del self._pipes[pipe]
-        self._poll.unregister(pipe)
 
     def _report_growth(self, run: Run) -> None:
         if run.watch is not None and run.log.size > run.watch[0]:
@@ -192,17 +193,18 @@ class Supervisor:
             run.close_writing_ends()
         else:
             for pipe in run.pipes:
-                self._forget_pipe(pipe)
+                del self._pipes[pipe]
+                self._poll.unregister(pipe)
             run.close_pipes()
             if run.log.size == 0:
-                self._unused.add(run.request)
+                self._unused.append((run.request.workspace, run.request.output))
         run.log.close()
         self._channel.send_exited(run)
 
     def _remove_empty_workspaces(self) -> None:
         """Removes one at a time, while there is nothing else to do: a removal may take milliseconds."""
         while self._unused and not self._poll.poll(0):
-            self._unused.remove_one()
+            remove_if_empty(*self._unused.popleft())
 
     def _raise_descriptor_limit(self) -> None:
         """Many runs at once need more descriptors than a job gets; `spawn` lowers the limit for each process then."""

@@ -6,6 +6,7 @@ becomes a child of the supervisor, so that no process of a run is out of sight.
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
 from semantica_daemon.processes.marks import Tags, run_id_of
@@ -14,7 +15,7 @@ from semantica_daemon.supervisor.owner import NO_RUN, owner_of
 from semantica_daemon.supervisor.run import Run
 
 MAX_SCANS = 100
-PAGE = 65_536
+PAGE = 4096
 WHOLE_BELOW = 4000  # bytes: the kernel returns the list in pages, so a shorter part is the last one
 
 
@@ -37,17 +38,19 @@ class ProcessTrees:
 
     def reap(self) -> None:
         """Reaps every child that has ended. Nothing else in this process waits for a child, so waiting for all of them
-        takes none away."""
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            while pid:
-                if pid in self._mains:
-                    run = self._mains.pop(pid)
-                    run.status = status
-                    self.ended[run.run_id] = run
+        takes none away. After the last main process the search for its orphans reaps the rest."""
+        pid = -1
+        while pid:
+            try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
+            except ChildProcessError:
+                return
+            if pid in self._mains:
+                run = self._mains.pop(pid)
+                run.status = status
+                self.ended[run.run_id] = run
+                if not self._mains:
+                    return
 
     def leftovers_of(self, run: Run) -> list[Process]:
         """The processes of the run that have lost their parents, with all their descendants. Ends processes of runs
@@ -97,14 +100,17 @@ class ProcessTrees:
         """The children of the supervisor that are no main process. If one ends during the scan, it may have left
         children of its own: then the scan is repeated."""
         for _ in range(MAX_SCANS):
-            orphans = [pid for pid in self._list_children() if pid not in self._mains]
+            children = self._list_children()
+            if len(children) == len(self._mains):
+                return []
+            orphans = [pid for pid in map(int, children) if pid not in self._mains]
             found = [process for pid in orphans if (process := find_process(pid)) is not None]
             if len(found) == len(orphans):
                 break
             self.reap()
         return found
 
-    def _list_children(self) -> list[int]:
+    def _list_children(self) -> Sequence[int | bytes]:
         """Read at the end of every run, so the file stays open."""
         if self._children < 0:
             return children_of(os.getpid())
@@ -112,7 +118,7 @@ class ProcessTrees:
         while len(part) >= WHOLE_BELOW:
             part = os.pread(self._children, PAGE, len(found))
             found += part
-        return [int(pid) for pid in found.split()]
+        return found.split()
 
 
 def _open_children_file() -> int:

@@ -16,7 +16,7 @@ from semantica_daemon.supervisor.spawn import SpawnError
 from tests.descriptors import own_descriptors
 from tests.supervisor.families import end
 
-ENV = {"PATH": "/usr/bin:/bin", "SEMANTICA_RUN_ID": "r"}
+ENV = {b"PATH": b"/usr/bin:/bin", b"SEMANTICA_RUN_ID": b"r"}
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_more_than_the_system_takes(echo: SpawnRequest) -> None:
     assert (error.errno, error.retryable, "longer than the system takes" in error.message) == (7, False, True)
 
 
-@pytest.mark.parametrize("other", [{"argv": ["echo", "a\0b"]}, {"env": {"A": "a\0b"}}])
+@pytest.mark.parametrize("other", [{"argv": ["echo", "a\0b"]}, {"env": {b"A": b"a\0b"}}])
 def test_a_zero_byte_is_the_command_s_own_fault(echo: SpawnRequest, other: dict[str, Any]) -> None:
     error = refused(echo, **other)
     assert (error.retryable, bool(error.message)) == (False, True)

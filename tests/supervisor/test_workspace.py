@@ -7,7 +7,7 @@ import pytest
 
 from semantica_daemon.supervisor.messages import SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError
-from semantica_daemon.supervisor.workspace import MAX_UNUSED, UnusedWorkspaces, make_workspace
+from semantica_daemon.supervisor.workspace import make_workspace, remove_if_empty
 
 
 @pytest.fixture
@@ -15,17 +15,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "workspaces"
 
 
-def request(root: Path, job: str = "a") -> SpawnRequest:
-    workspace = f"{root}/{job}"
+def request(root: Path) -> SpawnRequest:
+    workspace = f"{root}/a"
     return SpawnRequest("r", ["x"], "/", {}, 0, None, workspace, f"{workspace}/output", "", "", 0, False)
 
 
-def made(root: Path, job: str = "a") -> UnusedWorkspaces:
-    """With the folder of that job in it."""
-    make_workspace(request(root, job))
-    unused = UnusedWorkspaces()
-    unused.add(request(root, job))
-    return unused
+def remove(root: Path) -> None:
+    remove_if_empty(f"{root}/a", f"{root}/a/output")
 
 
 def test_it_is_made_with_a_folder_for_output_and_no_other_user_may_enter(root: Path) -> None:
@@ -35,39 +31,26 @@ def test_it_is_made_with_a_folder_for_output_and_no_other_user_may_enter(root: P
 
 
 def test_an_empty_one_is_removed_and_made_anew_for_the_next_run(root: Path) -> None:
-    unused = made(root)
-    assert len(unused) == 1
-    unused.remove_one()
-    assert (os.listdir(root), len(unused)) == ([], 0)
+    make_workspace(request(root))
+    remove(root)
+    assert os.listdir(root) == []
     make_workspace(request(root))
     assert os.listdir(root / "a") == ["output"]
 
 
 @pytest.mark.parametrize("name", ["job.log", "output/found", ".hidden"])
 def test_what_a_run_has_left_stays_where_it_is(root: Path, name: str) -> None:
-    unused = made(root)
+    make_workspace(request(root))
     (root / "a" / name).write_text("kept")
-    unused.remove_one()
+    remove(root)
     assert (root / "a" / name).read_text() == "kept"
     make_workspace(request(root))
     assert ((root / "a" / name).read_text(), (root / "a" / "output").is_dir()) == ("kept", True)
 
 
-def test_only_so_many_are_remembered(root: Path) -> None:
-    unused = UnusedWorkspaces()
-    for number in range(MAX_UNUSED + 5):
-        unused.add(request(root, str(number)))
-    assert len(unused) == MAX_UNUSED
-
-
-def test_the_oldest_goes_first_and_a_folder_that_is_gone_already_is_no_error(root: Path) -> None:
-    unused = made(root)
-    make_workspace(request(root, "b"))
-    for job in ("never made", "b"):
-        unused.add(request(root, job))
-    unused.remove_one()
-    unused.remove_one()
-    assert (os.listdir(root), len(unused)) == (["b"], 1)
+def test_a_folder_that_is_gone_already_is_no_error(root: Path) -> None:
+    remove(root)
+    assert not root.exists()
 
 
 def test_a_folder_that_cannot_be_made_is_no_fault_of_the_command(root: Path) -> None:
