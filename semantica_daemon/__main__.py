@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     found.add_argument("--config", type=Path, metavar="FILE", help="a config.toml other than the usual one")
-    found.add_argument("--check", action="store_true", help="say whether the configuration is right, and start nothing")
+    found.add_argument("--check", action="store_true", help="check the configuration file and start nothing")
     found.add_argument(
         "--log-file", type=Path, metavar="FILE", help="log there, not to stderr; at 10 MB it becomes FILE.1 … FILE.3"
     )

@@ -62,7 +62,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         if check:
             handlers.load(settings.handlers, settings.handler_path)
             exists = os.path.exists(where.config)
-            print(f"{where.config} is right" if exists else f"no {where.config}: the defaults hold")  # noqa: T201
+            print(f"{where.config} is valid" if exists else f"no {where.config}: the defaults are used")  # noqa: T201
             return
         sqlite_library.tune()
         open_files = raise_file_limit()

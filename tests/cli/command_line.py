@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 COMMAND = [sys.executable, "-m", "semantica_daemon.cli"]
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     code: int
     out: str
     err: str
@@ -35,14 +35,14 @@ class Line:
         self.env = {**clean, "SEMANTICA_HOME": str(home), "TZ": "UTC", **env}
         self.cwd = cwd
 
-    def __call__(self, *words: str, stdin: str | bytes = "", **env: str) -> Told:
+    def __call__(self, *words: str, stdin: str | bytes = "", **env: str) -> Result:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
             [*COMMAND, *words], input=data, capture_output=True, env={**self.env, **env}, cwd=self.cwd, timeout=50
         )
-        return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words: str, **env: str) -> "Begun":
+    def start(self, *words: str, **env: str) -> "StartedCommand":
         """Goes on by itself; its streams can be read as they come."""
         pipe = subprocess.PIPE
         process = subprocess.Popen(
@@ -53,9 +53,9 @@ class Line:
             env={**self.env, **env},
             cwd=self.cwd,
         )
-        return Begun(process)
+        return StartedCommand(process)
 
-    def on_terminal(self, *words: str, **env: str) -> Told:
+    def on_terminal(self, *words: str, **env: str) -> Result:
         """With stdout and stderr on a terminal of 100 columns; both in `out`."""
         main, other = pty.openpty()
         settings = {**self.env, "TERM": "xterm-256color", "COLUMNS": "100", **env}
@@ -63,23 +63,23 @@ class Line:
             [*COMMAND, *words], stdin=other, stdout=other, stderr=other, env=settings, cwd=self.cwd
         )
         os.close(other)
-        said = b""
+        output = b""
         try:
             while piece := os.read(main, 65_536):
-                said += piece
-        except OSError:  # EIO: nobody holds the other end any more
+                output += piece
+        except OSError:  # EIO: no process has the other end open any more
             pass
         os.close(main)
-        return Told(process.wait(50), said.decode().replace("\r\n", "\n"), "")
+        return Result(process.wait(50), output.decode().replace("\r\n", "\n"), "")
 
 
-class Begun:
+class StartedCommand:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self._seen = {"out": b"", "err": b""}
 
     def until(self, text: str, stream: str = "out", seconds: float = 40) -> str:
-        """What it has said on that stream, once the text is in it."""
+        """The output on that stream so far, once the text is in it."""
         pipe = self.process.stdout if stream == "out" else self.process.stderr
         assert pipe is not None
         end = time.monotonic() + seconds
@@ -93,7 +93,7 @@ class Begun:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def told(self) -> Told:
-        """All that it has said, and how it ended."""
+    def result(self) -> Result:
+        """Its whole output and its exit code, once it has ended."""
         out, err = self.process.communicate(timeout=50)
-        return Told(self.process.returncode, (self._seen["out"] + out).decode(), (self._seen["err"] + err).decode())
+        return Result(self.process.returncode, (self._seen["out"] + out).decode(), (self._seen["err"] + err).decode())

@@ -1,4 +1,4 @@
-"""What docs/scheduling.md tells people to copy: its fenced blocks, and a shell in which they can be run for real."""
+"""What docs/scheduling.md has for copying: its fenced blocks, and a shell in which they can be run for real."""
 
 import os
 import re
@@ -39,7 +39,7 @@ class Shell:
         (self.commands / "semantica").chmod(0o755)
 
     def __call__(self, script: str, shell: tuple[str, ...] = ("sh", "-c"), stdin: str = "") -> str:
-        """What it says; it has to end well, and to let go of its streams."""
+        """Its output; the script has to succeed and to close its streams."""
         done = subprocess.run(
             [*shell, script] if not stdin else list(shell),
             cwd=self.repository, env=self.env, input=stdin, capture_output=True, text=True, timeout=WITHIN_S,

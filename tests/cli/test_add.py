@@ -1,4 +1,4 @@
-"""`semantica add` and `plan`: what is written on the line is what the daemon is asked for."""
+"""`semantica add` and `plan`: the arguments become the fields of the call."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from tests.harness import Process
 
 
 def test_add_prints_the_whole_id_and_nothing_else(line: Line, daemon: Process) -> None:
-    told = line("add", "--", "true")
-    assert (told.code, told.err) == (0, "")
-    assert daemon.call("job.get", job_id=told.out.strip())["job_id"] == told.out.strip()
+    result = line("add", "--", "true")
+    assert (result.code, result.err) == (0, "")
+    assert daemon.call("job.get", job_id=result.out.strip())["job_id"] == result.out.strip()
 
 
 def test_json_is_the_ack(line: Line) -> None:
@@ -25,9 +25,9 @@ def test_json_is_the_ack(line: Line) -> None:
 
 
 def _job(line: Line, daemon: Process, *words: str, stdin: str = "") -> Any:
-    told = line("add", *words, stdin=stdin)
-    assert told.code == 0, told.err
-    return daemon.call("job.get", job_id=told.out.strip())
+    result = line("add", *words, stdin=stdin)
+    assert result.code == 0, result.err
+    return daemon.call("job.get", job_id=result.out.strip())
 
 
 def test_a_command_is_carried_with_its_surroundings(line: Line, daemon: Process, tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_ten_saves_leave_one_job_waiting(line: Line, daemon: Process, tmp_path: 
     for save in range(4):
         file.write_text("x")
         os.utime(file, ns=(0, (1_700_000_000_000 + save) * 1_000_000))
-        told = line("add", "--newest-wins", "a.py", "--after", "10m", "--", "lint", "a.py")
-    assert "supersedes 1 older job" in told.err
+        result = line("add", "--newest-wins", "a.py", "--after", "10m", "--", "lint", "a.py")
+    assert "supersedes 1 older job" in result.err
     live = line("list", "-q", "--state", "live", "-s", str(file.resolve())).out.split()
-    assert live == [told.out.strip()]
+    assert live == [result.out.strip()]
     os.utime(file, ns=(0, 1_600_000_000_000_000_000))
     late = line("add", "--newest-wins", "a.py", "--", "lint", "a.py")
     assert "is not run: a newer generation is already known" in late.err
@@ -110,7 +110,7 @@ def test_the_same_key_gives_the_same_job(line: Line) -> None:
 
 
 @each_case(
-    ("words", "code", "said"),
+    ("words", "code", "sentence"),
     [
         ((), 64, "nothing to run"),
         (("--",), 64, "nothing to run"),
@@ -137,12 +137,12 @@ def test_the_same_key_gives_the_same_job(line: Line) -> None:
         (("--generation", "1", "--", "true"), 64, "subject"),
     ],
 )
-def test_wrong_words_are_refused_with_a_reason(line: Line, words: tuple[str, ...], code: int, said: str) -> None:
-    told = line("add", *words)
-    assert (told.code, told.out) == (code, "")
-    assert said in told.err
-    assert told.err.startswith("semantica: ")
-    assert "Traceback" not in told.err
+def test_wrong_words_are_refused_with_a_reason(line: Line, words: tuple[str, ...], code: int, sentence: str) -> None:
+    result = line("add", *words)
+    assert (result.code, result.out) == (code, "")
+    assert sentence in result.err
+    assert result.err.startswith("semantica: ")
+    assert "Traceback" not in result.err
 
 
 def test_a_full_queue_is_worth_another_try(line: Line) -> None:
@@ -152,12 +152,12 @@ def test_a_full_queue_is_worth_another_try(line: Line) -> None:
     assert line("add", "-Q", "tiny", "--", "true").code == 75
 
 
-def test_plan_tells_and_stores_nothing(line: Line, daemon: Process) -> None:
+def test_plan_prints_and_stores_nothing(line: Line, daemon: Process) -> None:
     older = line("add", "-s", "plan", "--after", "10m", "--", "true").out.strip()
     count = len(line("list", "-q", "--all").out.split())
-    told = line("plan", "-s", "plan", "--", "true")
-    assert (told.code, told.err) == (0, "")
-    assert f"supersedes  {older}" in told.out
+    result = line("plan", "-s", "plan", "--", "true")
+    assert (result.code, result.err) == (0, "")
+    assert f"supersedes  {older}" in result.out
     assert line("plan", "--json", "-s", "plan", "--", "true").json["would_supersede"] == [older]
     assert line("plan", "-q", "-s", "plan", "--", "true").out == f"{older}\n"
     assert len(line("list", "-q", "--all").out.split()) == count

@@ -31,7 +31,7 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
 
 
 @each_case(
-    ("words", "code", "said"),
+    ("words", "code", "sentence"),
     [
         (("job.lst",), 64, "did you mean job.list?"),
         (("frobnicate",), 64, "`semantica rpc rpc.discover` lists the methods"),
@@ -50,10 +50,10 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
         (("a", "b", "c"), 64, "c is not known here"),
     ],
 )
-def test_rpc_says_what_is_wrong(line: Line, words: tuple[str, ...], code: int, said: str) -> None:
-    told = line("rpc", *words)
-    assert (told.code, told.out) == (code, "")
-    assert said in told.err
+def test_rpc_reports_what_is_wrong(line: Line, words: tuple[str, ...], code: int, sentence: str) -> None:
+    result = line("rpc", *words)
+    assert (result.code, result.out) == (code, "")
+    assert sentence in result.err
 
 
 def test_paths_need_no_daemon(empty_home: Path, tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_paths_need_no_daemon(empty_home: Path, tmp_path: Path) -> None:
 
 
 def test_the_configuration_in_force_is_shown(line: Line, daemon: Process) -> None:
-    told = line("config")
-    assert re.search(r"^daemon\.max_slots +2$", told.out, re.MULTILINE)
-    assert str(daemon.home / "config.toml") in told.err
+    result = line("config")
+    assert re.search(r"^daemon\.max_slots +2$", result.out, re.MULTILINE)
+    assert str(daemon.home / "config.toml") in result.err
     assert line("config", "--json").json == daemon.call("admin.config")
     assert line("config", "path").out == f"{daemon.home}/config.toml\n"
     assert line("config", "path", "--json").json == {"path": f"{daemon.home}/config.toml"}
@@ -86,13 +86,13 @@ def test_stop_comes_back_when_the_daemon_is_gone(home: Path, tmp_path: Path) -> 
     with Process(home).start() as process:
         line("add", "--", "sleep", "60")
         line("wait", "@last", "--timeout", "10ms")
-        told = line("stop")
+        result = line("stop")
         assert process.process is not None
         with open(home / "daemon.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert (told.code, told.out) == (0, "")
-        assert "1 running job: up to 5s to end" in told.err
-        assert "the daemon has stopped" in told.err
+        assert (result.code, result.out) == (0, "")
+        assert "1 running job: up to 5s to end" in result.err
+        assert "the daemon has stopped" in result.err
         assert process.process.wait(40) == 0
     again = line("stop")
     assert (again.code, again.out) == (0, "")
@@ -106,13 +106,13 @@ def test_stop_can_give_up_waiting(home: Path, tmp_path: Path) -> None:
     with Process(home).start() as process:
         begun = line.start("run", "--", "sh", "-c", "trap '' TERM; echo begun; while :; do sleep 0.1; done")
         begun.until("begun")
-        told = line("stop", "--timeout", "100ms")
-        assert told.code == 124
-        assert "still running" in told.err
+        result = line("stop", "--timeout", "100ms")
+        assert result.code == 124
+        assert "still running" in result.err
         other = line("stop", "--timeout", "20s")
         assert (other.code, process.process and process.process.wait(5)) == (0, 0)
-        ended = begun.told()
-        assert ended.code in (1, 69)  # it was told how the job ended, or only that the daemon is gone
+        ended = begun.result()
+        assert ended.code in (1, 69)  # the end of the job was reported, or only that the daemon is gone
         assert "daemon" in ended.err
 
 
@@ -126,9 +126,9 @@ def test_without_autostart_there_is_no_daemon(empty_home: Path, tmp_path: Path) 
         ("config",),
         ("logs", "@last"),
     ):
-        told = line(words[0], "--no-autostart", *words[1:])
-        assert (told.code, told.out) == (69, ""), words
-        assert "no daemon is running" in told.err
+        result = line(words[0], "--no-autostart", *words[1:])
+        assert (result.code, result.out) == (69, ""), words
+        assert "no daemon is running" in result.err
     assert not (empty_home / "meta.db").exists()
 
 
@@ -155,9 +155,9 @@ def _verdicts(text: str) -> dict[str, str]:
 
 
 def test_the_doctor_finds_a_healthy_daemon_healthy(line: Line) -> None:
-    told = line("doctor")
-    found = _verdicts(told.out)
-    assert (told.code, told.err, set(found.values())) == (0, "", {"ok"})
+    result = line("doctor")
+    found = _verdicts(result.out)
+    assert (result.code, result.err, set(found.values())) == (0, "", {"ok"})
     assert {"python", "data folder", "socket path", "config file", "disk", "daemon", "version", "database"} <= set(
         found
     )
@@ -170,9 +170,9 @@ def test_the_doctor_finds_a_healthy_daemon_healthy(line: Line) -> None:
 
 def test_the_doctor_starts_nothing_by_itself(empty_home: Path, tmp_path: Path) -> None:
     line = Line(empty_home, tmp_path)
-    told = line("doctor")
-    assert (told.code, _verdicts(told.out)["daemon"]) == (0, "warn")
-    assert "semantica doctor --start" in told.out
+    result = line("doctor")
+    assert (result.code, _verdicts(result.out)["daemon"]) == (0, "warn")
+    assert "semantica doctor --start" in result.out
     assert os.listdir(empty_home) == []
     with no_daemon_left(empty_home):
         started = line("doctor", "--start")
@@ -198,7 +198,7 @@ def _not_a_folder(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "check", "said"),
+    ("harm", "check", "sentence"),
     [
         (_no_toml, "config file", "config.toml"),
         (_wrong_key, "config file", "did you mean max_slots?"),
@@ -207,36 +207,36 @@ def _not_a_folder(home: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_doctor_works_where_no_daemon_can(
-    empty_home: Path, tmp_path: Path, harm: object, check: str, said: str
+    empty_home: Path, tmp_path: Path, harm: object, check: str, sentence: str
 ) -> None:
     assert callable(harm)
     harm(empty_home)
-    told = Line(empty_home, tmp_path)("doctor", "--start")
+    result = Line(empty_home, tmp_path)("doctor", "--start")
     empty_home.unlink() if empty_home.is_file() else empty_home.chmod(0o700)
-    assert (told.code, _verdicts(told.out)[check]) == (1, "FAIL")
-    assert said in told.out
-    assert "→ " in told.out
-    assert "Traceback" not in told.err
+    assert (result.code, _verdicts(result.out)[check]) == (1, "FAIL")
+    assert sentence in result.out
+    assert "→ " in result.out
+    assert "Traceback" not in result.err
 
 
 def test_the_doctor_measures_the_socket_path(home: Path, tmp_path: Path) -> None:
-    told = Line(home, tmp_path, SEMANTICA_SOCKET=f"/tmp/{'x' * 120}")("doctor")
-    assert (told.code, _verdicts(told.out)["socket path"]) == (1, "FAIL")
-    assert "SEMANTICA_SOCKET" in told.out
+    result = Line(home, tmp_path, SEMANTICA_SOCKET=f"/tmp/{'x' * 120}")("doctor")
+    assert (result.code, _verdicts(result.out)["socket path"]) == (1, "FAIL")
+    assert "SEMANTICA_SOCKET" in result.out
 
 
 def test_the_doctor_names_a_daemon_that_does_not_answer(home: Path, tmp_path: Path) -> None:
     with open(home / "daemon.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        told = Line(home, tmp_path)("doctor")
-    assert (told.code, _verdicts(told.out)["daemon"]) == (1, "FAIL")
-    assert "does not answer" in told.out
+        result = Line(home, tmp_path)("doctor")
+    assert (result.code, _verdicts(result.out)["daemon"]) == (1, "FAIL")
+    assert "does not answer" in result.out
 
 
 def test_the_doctor_warns_of_paused_queues(line: Line) -> None:
     line("queue", "pause", "some")
-    told = line("doctor")
-    assert (told.code, _verdicts(told.out)["queues"]) == (0, "warn")
+    result = line("doctor")
+    assert (result.code, _verdicts(result.out)["queues"]) == (0, "warn")
     line("queue", "resume", "some")
 
 
@@ -256,7 +256,7 @@ def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path)
     with Process(home).start() as process:
         (home / "daemon.sock").unlink()
         process.signal(signal.SIGSTOP)
-        told = line("stop", "--timeout", "200ms")
+        result = line("stop", "--timeout", "200ms")
         process.signal(signal.SIGCONT)
-    assert told.code == 69
-    assert "neither answers nor stops" in told.err
+    assert result.code == 69
+    assert "neither answers nor stops" in result.err

@@ -8,11 +8,11 @@ from tests.harness import Process
 
 
 def test_events_are_lines_with_what_and_when(line: Line) -> None:
-    line("run", "-t", "told", "-Q", "lively", "--", "sh", "-c", "exit 3")
-    told = line("events", "--job", "@last")
-    assert [row.split()[2] for row in told.out.splitlines()] == ["job.queued", "job.started", "job.failed"]
-    assert all(re.match(r" *\d+  [0-9a-f]{8}  job\.\w+ +\d\d:\d\d:\d\d  ", row) for row in told.out.splitlines())
-    assert "error: " in told.out
+    line("run", "-t", "tagged", "-Q", "lively", "--", "sh", "-c", "exit 3")
+    result = line("events", "--job", "@last")
+    assert [row.split()[2] for row in result.out.splitlines()] == ["job.queued", "job.started", "job.failed"]
+    assert all(re.match(r" *\d+  [0-9a-f]{8}  job\.\w+ +\d\d:\d\d:\d\d  ", row) for row in result.out.splitlines())
+    assert "error: " in result.out
 
 
 def test_events_as_json_are_a_document_a_line(line: Line, daemon: Process) -> None:
@@ -24,7 +24,7 @@ def test_events_as_json_are_a_document_a_line(line: Line, daemon: Process) -> No
 @each_case(
     ("words", "kinds"),
     [
-        (("-t", "told"), {"job.queued", "job.started", "job.failed"}),
+        (("-t", "tagged"), {"job.queued", "job.started", "job.failed"}),
         (("-Q", "lively"), {"job.queued", "job.started", "job.failed"}),
         (("--type", "job.failed"), {"job.failed"}),
         (("--level", "error", "-Q", "lively"), {"job.failed"}),
@@ -32,11 +32,11 @@ def test_events_as_json_are_a_document_a_line(line: Line, daemon: Process) -> No
     ],
 )
 def test_stored_events_can_be_chosen(line: Line, words: tuple[str, ...], kinds: set[str]) -> None:
-    line("run", "-t", "told", "-Q", "lively", "--", "sh", "-c", "exit 3")
+    line("run", "-t", "tagged", "-Q", "lively", "--", "sh", "-c", "exit 3")
     assert {event["event_type"] for event in line("events", "--json", *words).lines} == kinds
 
 
-def test_only_the_newest_are_shown_unless_asked(line: Line, daemon: Process) -> None:
+def test_only_the_newest_are_shown_by_default(line: Line, daemon: Process) -> None:
     jobs = [{"job_type": "semantica.noop"}] * 30
     last = daemon.call("job.enqueue_many", jobs=jobs)["jobs"][-1]["job_id"]
     line("wait", last)
@@ -55,7 +55,7 @@ def test_events_are_followed_as_they_happen(line: Line) -> None:
     job_id = line("show", "-q", "@last").out.strip()
     follower.until(job_id)
     follower.process.terminate()
-    events = follower.told().lines
+    events = follower.result().lines
     assert {event["event_type"] for event in events} == {"job.done"}
 
 
@@ -63,20 +63,20 @@ def test_ctrl_c_ends_a_follower_quietly(line: Line) -> None:
     follower = line.start("events", "-f", "--since", "0")
     follower.until("daemon.started")
     follower.process.send_signal(2)
-    told = follower.told()
-    assert (told.code, told.err) == (130, "")
+    result = follower.result()
+    assert (result.code, result.err) == (130, "")
 
 
 def test_a_gap_is_an_event_of_its_own(line: Line) -> None:
     follower = line.start("events", "-f", "--since", "99999999")
     assert "stream.gap" in follower.until("stream.gap")
     follower.process.kill()
-    follower.told()
+    follower.result()
 
 
-def test_a_gap_in_what_is_stored_is_named_to_who_asks_for_it(line: Line) -> None:
-    told = line("events", "--since", "99999999", "--json").lines
-    assert [event["event_type"] for event in told] == ["stream.gap"]
+def test_a_gap_in_what_is_stored_is_printed_with_since(line: Line) -> None:
+    result = line("events", "--since", "99999999", "--json").lines
+    assert [event["event_type"] for event in result] == ["stream.gap"]
 
 
 def test_wrong_words_about_events_are_usage_errors(line: Line) -> None:
@@ -98,8 +98,8 @@ def test_queues_are_a_table(line: Line) -> None:
 def test_a_queue_is_paused_and_resumed(line: Line) -> None:
     assert line("queue", "pause", "q1", "--json").json["paused"] is True
     assert "PAUSED" in line("queue", "list", "q1").out
-    told = line("queue", "pause", "q1", "--for", "1h")
-    assert "queue q1 is paused until" in told.err
+    result = line("queue", "pause", "q1", "--for", "1h")
+    assert "queue q1 is paused until" in result.err
     assert "queue q1 is open" in line("queue", "resume", "q1").err
     assert "open" in line("queue", "list", "q1").out
 
@@ -112,14 +112,14 @@ def test_all_queues_are_paused_and_resumed(line: Line) -> None:
 
 
 def test_the_rules_of_a_queue_are_set(line: Line) -> None:
-    told = line("queue", "set", "q2", "--slots", "2", "--max-queued", "9", "--on-running", "cancel")
-    assert "queue q2: 2 slots, at most 9 waiting, on running cancel" in told.err
+    result = line("queue", "set", "q2", "--slots", "2", "--max-queued", "9", "--on-running", "cancel")
+    assert "queue q2: 2 slots, at most 9 waiting, on running cancel" in result.err
     found = line("queue", "list", "q2", "--json").json["queues"][0]
     assert (found["slots"], found["max_queued"], found["on_running"]) == (2, 9, "cancel")
 
 
 @each_case(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (("pasue",), "did you mean pause?"),
         (("set",), "give a queue and at least one setting"),
@@ -130,13 +130,13 @@ def test_the_rules_of_a_queue_are_set(line: Line) -> None:
         (("pause", "a b"), "queue"),
     ],
 )
-def test_wrong_words_about_queues_are_usage_errors(line: Line, words: tuple[str, ...], said: str) -> None:
-    told = line("queue", *words)
-    assert told.code == 64
-    assert said in told.err
+def test_wrong_words_about_queues_are_usage_errors(line: Line, words: tuple[str, ...], sentence: str) -> None:
+    result = line("queue", *words)
+    assert result.code == 64
+    assert sentence in result.err
 
 
 def test_a_refused_limit_of_a_queue_names_its_option(line: Line) -> None:
-    told = line("queue", "set", "build", "--slots", "-1")
-    assert told.code == 64
-    assert "--slots: must be 0 or more\n  `semantica queue set --help` describes its options" in told.err
+    result = line("queue", "set", "build", "--slots", "-1")
+    assert result.code == 64
+    assert "--slots: must be 0 or more\n  `semantica queue set --help` describes its options" in result.err

@@ -81,10 +81,10 @@ def test_the_fast_path_imports_next_to_nothing(line: Line, daemon: Process) -> N
 
 
 def test_it_prints_and_remembers_the_id(line: Line, daemon: Process) -> None:
-    told = line("add", "--", "true")
-    assert (told.code, told.err) == (0, "")
-    assert (daemon.home / "last").read_text() == told.out
-    assert daemon.call("job.get", job_id=told.out.strip())["payload"]["cwd"] == str(line.cwd.resolve())
+    result = line("add", "--", "true")
+    assert (result.code, result.err) == (0, "")
+    assert (daemon.home / "last").read_text() == result.out
+    assert daemon.call("job.get", job_id=result.out.strip())["payload"]["cwd"] == str(line.cwd.resolve())
 
 
 def test_what_is_unusual_in_the_reply_is_reported_as_ever(line: Line) -> None:
@@ -120,11 +120,11 @@ def reply(ack: dict[str, Any]) -> bytes:
 )
 def test_any_reply_is_understood(home: Path, tmp_path: Path, parts: list[bytes], code: int, out: str, err: str) -> None:
     thread = peer(home, lambda stream: answer(stream, *parts))
-    told = Line(home, tmp_path)("add", "--", "true")
+    result = Line(home, tmp_path)("add", "--", "true")
     thread.join()
-    assert (told.code, told.out) == (code, out)
-    assert err in told.err
-    assert bool(err) == bool(told.err)
+    assert (result.code, result.out) == (code, out)
+    assert err in result.err
+    assert bool(err) == bool(result.err)
 
 
 def test_a_full_disk_behind_stdout_is_reported(line: Line) -> None:

@@ -17,7 +17,7 @@ from tests.harness import Process
 
 @pytest.fixture
 def shell(line: Line, home: Path) -> Shell:
-    """With a repository that has one commit, and the script where the page says it should be."""
+    """With a repository that has one commit, and the script where the page puts it."""
     shell = Shell(line, home)
     shell("git init -q; git commit -q --allow-empty -m first")
     (home / ".config" / "semantica").mkdir(parents=True)
@@ -40,7 +40,7 @@ def newest(daemon: Process) -> int:
     return int(daemon.call("admin.health")["parts"]["feed"]["sequence"])
 
 
-def test_a_commit_and_a_checkout_let_go_who_waits_for_them(line: Line, daemon: Process, shell: Shell) -> None:
+def test_a_commit_and_a_checkout_open_the_jobs_that_wait_for_them(line: Line, daemon: Process, shell: Shell) -> None:
     since = newest(daemon)
     here = str(shell.repository.resolve())
     shell(IN_ONE)
@@ -53,9 +53,9 @@ def test_a_commit_and_a_checkout_let_go_who_waits_for_them(line: Line, daemon: P
     jobs = waiting(line, f"git:checkout:{here}=HEAD")
     shell("git checkout -q --detach")
     assert line("wait", *jobs, "--timeout", "20s").code == 0
-    told = [("git:commit", "main"), ("git:checkout", "topic"), ("git:checkout", "HEAD")]
+    result = [("git:commit", "main"), ("git:checkout", "topic"), ("git:checkout", "HEAD")]
     assert emitted(daemon, since) == [
-        event for key, branch in told for event in ((key, branch), (f"{key}:{here}", branch))
+        event for key, branch in result for event in ((key, branch), (f"{key}:{here}", branch))
     ]
 
 
@@ -81,7 +81,7 @@ def test_git_does_not_wait_for_it(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("script", ["exit 3", "echo noise; echo noise >&2; exit 70", None])
-def test_it_neither_fails_nor_speaks_whatever_semantica_does(shell: Shell, script: str | None) -> None:
+def test_it_neither_fails_nor_prints_whatever_semantica_does(shell: Shell, script: str | None) -> None:
     shell(IN_ONE)
     if script is None:
         (shell.commands / "semantica").unlink()
@@ -105,8 +105,8 @@ def test_in_all_repositories_their_own_hooks_are_still_run(line: Line, shell: Sh
         (own / name).chmod(0o755)
     shell(IN_ALL)
     jobs = waiting(line, "git:commit=main")
-    said = shell("git commit -q --allow-empty -m all")
-    assert [row for row in said.splitlines() if row] == ["own pre-commit 0", "own commit-msg 1", "own post-commit 0"]
+    output = shell("git commit -q --allow-empty -m all")
+    assert [row for row in output.splitlines() if row] == ["own pre-commit 0", "own commit-msg 1", "own post-commit 0"]
     assert line("wait", *jobs, "--timeout", "20s").code == 0
     assert "refused\n" in shell("touch refuse; git commit -q --allow-empty -m refused || echo refused")
 

@@ -25,8 +25,8 @@ def jobs(daemon: Process, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def test_the_newest_come_first_with_what_a_person_wants(line: Line, jobs: dict[str, str]) -> None:
-    told = line("list")
-    rows = [re.split(r"  +", row) for row in told.out.splitlines()]
+    result = line("list")
+    rows = [re.split(r"  +", row) for row in result.out.splitlines()]
     assert rows[0] == ["ID", "STATE", "QUEUE", "TYPE", "WHAT", "AGE", "TOOK", "EXIT"]
     assert [row[0] for row in rows[1:]] == [jobs[name][:8] for name in ("done", "later", "failed")]
     assert rows[3][1:5] == ["FAILED", "build", "sh", "sh -c 'echo '\"'\"'a b'\"'\"' >&2; exit 3'"]
@@ -40,16 +40,16 @@ def test_there_is_no_colour_off_a_terminal(line: Line, jobs: dict[str, str]) -> 
 
 
 def test_a_terminal_gets_a_table_by_rich(line: Line, jobs: dict[str, str]) -> None:
-    told = line.on_terminal("list")
-    assert told.code == 0
-    assert "\x1b[31mFAILED" in told.out
-    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in told.out.splitlines())
+    result = line.on_terminal("list")
+    assert result.code == 0
+    assert "\x1b[31mFAILED" in result.out
+    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in result.out.splitlines())
 
 
 def test_no_color_is_respected_on_a_terminal(line: Line, jobs: dict[str, str]) -> None:
-    told = line.on_terminal("status", NO_COLOR="1")
-    assert "FAILED" in told.out
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", told.out)
+    result = line.on_terminal("status", NO_COLOR="1")
+    assert "FAILED" in result.out
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", result.out)
 
 
 @each_case(
@@ -77,20 +77,10 @@ def test_filters_choose(line: Line, jobs: dict[str, str], words: tuple[str, ...]
     assert [item["job_id"] for item in items] == [jobs[name] for name in names]
 
 
-def test_more_than_a_page_is_followed_to_its_end(line: Line, daemon: Process, jobs: dict[str, str]) -> None:
-    many = [{"job_type": "semantica.noop", "user_tag": "many"}] * 450
-    made = [ack["job_id"] for ack in daemon.call("job.enqueue_many", jobs=many)["jobs"]]
-    assert line("list", "-q", "-t", "many", "--all").out.split() == made[::-1]
-    assert line("list", "-q", "-t", "many", "-n", "250").out.split() == made[:-251:-1]
-    told = line("list", "-t", "many")
-    assert len(told.out.splitlines()) == 21
-    assert "--all shows the rest" in told.err
-
-
-def test_nothing_to_list_is_said_on_stderr(line: Line) -> None:
-    told = line("list", "-t", "nobody")
-    assert (told.code, told.out) == (0, "")
-    assert "no job matches" in told.err
+def test_nothing_to_list_is_noted_on_stderr(line: Line) -> None:
+    result = line("list", "-t", "nobody")
+    assert (result.code, result.out) == (0, "")
+    assert "no job matches" in result.err
     assert line("list", "-t", "nobody", "--json").json == {"items": [], "next_cursor": None}
 
 
@@ -102,11 +92,11 @@ def test_wrong_filters_are_usage_errors(line: Line) -> None:
 
 
 def test_status_is_one_screen(line: Line, jobs: dict[str, str]) -> None:
-    told = line("status")
-    assert (told.code, told.err) == (0, "")
-    assert re.match(r"semanticad \S+  ready, up \S+, pid \d+, 0 of 2 slots in use\n", told.out)
+    result = line("status")
+    assert (result.code, result.err) == (0, "")
+    assert re.match(r"semanticad \S+  ready, up \S+, pid \d+, 0 of 2 slots in use\n", result.out)
     for heading in ("queues", "waiting, oldest first", "ended, newest first"):
-        assert f"\n{heading}\n" in told.out
+        assert f"\n{heading}\n" in result.out
     found = line("status", "--json").json
     assert set(found) == {"health", "system", "queues", "running", "waiting", "ended"}
     assert [job["job_id"] for job in found["waiting"]] == [jobs["later"]]
@@ -118,26 +108,26 @@ def test_status_of_a_job_is_show(line: Line, jobs: dict[str, str]) -> None:
     assert re.sub(r"\(\w+ ago\)", "", status) == re.sub(r"\(\w+ ago\)", "", show)
 
 
-def test_show_tells_all_of_a_command(line: Line, jobs: dict[str, str]) -> None:
-    told = line("show", jobs["failed"])
-    names = [row.split("  ")[0] for row in told.out.splitlines()]
+def test_show_prints_everything_about_a_command(line: Line, jobs: dict[str, str]) -> None:
+    result = line("show", jobs["failed"])
+    names = [row.split("  ")[0] for row in result.out.splitlines()]
     for name in ("id", "state", "type", "tag", "queue", "command", "folder", "environment", "added", "exit code"):
         assert name in names
-    assert "PATH" in told.out
-    assert line.env["PATH"] not in told.out
-    assert "(E_EXIT, transient)" in told.out
-    assert f"`semantica logs {jobs['failed'][:8]}` shows what it wrote" in told.out
-    assert re.search(r"^log +/.*job\.log$", told.out, re.MULTILINE)
-    assert re.search(r"^1 +FAILED .* 3 ", told.out, re.MULTILINE)
+    assert "PATH" in result.out
+    assert line.env["PATH"] not in result.out
+    assert "(E_EXIT, transient)" in result.out
+    assert f"`semantica logs {jobs['failed'][:8]}` shows what it wrote" in result.out
+    assert re.search(r"^log +/.*job\.log$", result.out, re.MULTILINE)
+    assert re.search(r"^1 +FAILED .* 3 ", result.out, re.MULTILINE)
 
 
-def test_show_tells_all_of_a_handler(line: Line, jobs: dict[str, str]) -> None:
-    told = line("show", jobs["done"]).out
-    assert re.search(r'^payload +{"n": 1}$', told, re.MULTILINE)
-    assert re.search(r'^result +{"n": 1}$', told, re.MULTILINE)
+def test_show_prints_everything_about_a_handler(line: Line, jobs: dict[str, str]) -> None:
+    result = line("show", jobs["done"]).out
+    assert re.search(r'^payload +{"n": 1}$', result, re.MULTILINE)
+    assert re.search(r'^result +{"n": 1}$', result, re.MULTILINE)
 
 
-def test_show_tells_when_a_job_is_due(line: Line, jobs: dict[str, str]) -> None:
+def test_show_prints_when_a_job_is_due(line: Line, jobs: dict[str, str]) -> None:
     assert re.search(r"^due +\d", line("show", jobs["later"]).out, re.MULTILINE)
 
 
@@ -152,13 +142,6 @@ def test_a_job_is_found_by_the_beginning_of_its_id(line: Line, jobs: dict[str, s
     assert line("show", "not-an-id").code == 64
 
 
-def test_words_of_a_job_cannot_paint_the_terminal(line: Line, daemon: Process) -> None:
-    daemon.call("job.enqueue", job_type="semantica.noop", subject_key="x\x1b[31m\ny", user_tag="paint")
-    for words in (("list", "-t", "paint"), ("status",), ("show", "-q", "@last")):
-        assert "\x1b" not in line(*words).out
-    assert len(line("list", "-t", "paint").out.splitlines()) == 2
-
-
 def test_times_are_in_the_zone_of_the_reader(line: Line, jobs: dict[str, str]) -> None:
     here, there = (line("show", jobs["done"], TZ=zone).out for zone in ("UTC", "XXX-5:30"))
     added = [re.search(r"added +(?:\S+ )?(\d+):(\d+):", text) for text in (here, there)]
@@ -171,19 +154,3 @@ def test_json_is_one_line_off_a_terminal_and_indented_on_one(line: Line, jobs: d
     shown = line.on_terminal("show", "--json", jobs["done"]).out
     assert shown.count("\n") > 20
     assert json.loads(shown)["job_id"] == jobs["done"]
-
-
-def test_without_rich_a_terminal_gets_plain_text(line: Line, tmp_path: Path) -> None:
-    (tmp_path / "rich.py").write_text("raise ImportError")
-    told = line.on_terminal("queue", PYTHONPATH=str(tmp_path))
-    assert (told.code, told.out.split()[0]) == (0, "QUEUE")
-
-
-def test_on_a_terminal_only_the_command_gives_way(line: Line) -> None:
-    made = line("add", "--after", "1h", "-t", "long", "--", "echo", "x" * 300).out
-    told = line.on_terminal("list", "-t", "long", NO_COLOR="1")
-    assert made[:8] in told.out
-    assert "SCHEDULED" in told.out
-    assert "x…" in told.out
-    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in told.out.splitlines())
-    line("cancel", "-t", "long")

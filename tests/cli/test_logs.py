@@ -73,10 +73,10 @@ def test_it_follows_from_the_last_lines_on(line: Line, tmp_path: Path) -> None:
     follower = line.start("logs", "-f", "-n", "1", "@last")
     follower.until("2\n")
     (tmp_path / "go").write_text("3\n")
-    told = follower.told()
-    assert (told.code, told.out) == (0, "2\n3\n")
-    assert "failed with exit code 3" in told.err
-    assert begun.told().code == 3
+    result = follower.result()
+    assert (result.code, result.out) == (0, "2\n3\n")
+    assert "failed with exit code 3" in result.err
+    assert begun.result().code == 3
 
 
 def test_it_follows_a_job_that_has_not_begun(line: Line) -> None:
@@ -85,25 +85,25 @@ def test_it_follows_a_job_that_has_not_begun(line: Line) -> None:
     follower = line.start("logs", "-f", "@last")
     follower.until("waiting: queue held is paused", "err")
     line("queue", "resume", "held")
-    assert follower.told()[:2] == (0, "at last\n")
+    assert follower.result()[:2] == (0, "at last\n")
 
 
 def test_a_job_without_a_run_has_no_log(line: Line) -> None:
     line("add", "--after", "1h", "--", "true")
-    told = line("logs", "@last")
-    assert (told.code, told.out) == (0, "")
-    assert "has not run: it is SCHEDULED" in told.err
+    result = line("logs", "@last")
+    assert (result.code, result.out) == (0, "")
+    assert "has not run: it is SCHEDULED" in result.err
     assert line("logs", "-q", "@last") == (0, "", "")
 
 
-def test_a_log_that_was_cut_says_so(home: Path, tmp_path: Path) -> None:
+def test_a_log_that_was_cut_is_reported(home: Path, tmp_path: Path) -> None:
     (home / "config.toml").write_text("[limits]\nlog_bytes = 100000\n")
     line = Line(home, tmp_path)
     with Process(home).start():
         line("run", "--json", "--", "sh", "-c", "yes | head -c 300000")
-        told = line("logs", "@last")
-        assert 90_000 < len(told.out) < 110_000
-        assert "the log is incomplete" in told.err
+        result = line("logs", "@last")
+        assert 90_000 < len(result.out) < 110_000
+        assert "the log is incomplete" in result.err
 
 
 HANDLER = """
@@ -123,11 +123,11 @@ def test_a_handlers_words_are_its_log(home: Path, tmp_path: Path) -> None:
     line = Line(home, tmp_path)
     with Process(home).start():
         line("run", "--type", "TALK", "--payload", '{"quick": true}')
-        told = line("logs", "@last")
-        assert told.out.rstrip().endswith("hello name=x")
+        result = line("logs", "@last")
+        assert result.out.rstrip().endswith("hello name=x")
         assert line("logs", "--json", "@last").lines[0]["payload"] == {"name": "x"}
         line("add", "--type", "TALK")
         follower = line.start("logs", "-f", "@last")
         follower.until("hello")
         line("cancel", "@last")
-        assert follower.told().code == 0
+        assert follower.result().code == 0

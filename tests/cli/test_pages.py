@@ -22,7 +22,7 @@ def shell(line: Line, home: Path) -> Shell:
 
 
 @pytest.mark.parametrize("name", sorted(SHELLS))
-def test_the_prompt_tells_of_repositories_checkouts_and_commits(
+def test_the_prompt_emits_repositories_checkouts_and_commits(
     line: Line, daemon: Process, shell: Shell, name: str
 ) -> None:
     if shutil.which(name) is None:
@@ -34,17 +34,17 @@ def test_the_prompt_tells_of_repositories_checkouts_and_commits(
     steps = ["cd /", f"cd {here}", "git init -q", "true", "git commit -q --allow-empty -m one", "true",
              "git switch -q -c topic", "cd /", wait, "exit 0"]  # fmt: skip
     (shell.home / "snippet").write_text(SNIPPET)
-    said = shell("", SHELLS[name], stdin="\n".join([f". {shell.home}/snippet", *steps, ""]))
-    assert "all are 42" in said
+    output = shell("", SHELLS[name], stdin="\n".join([f". {shell.home}/snippet", *steps, ""]))
+    assert "all are 42" in output
     assert [daemon.call("job.get", job_id=job)["state"] for job in jobs] == ["DONE"] * 3
 
 
 def test_the_prompt_keeps_the_exit_code_and_what_was_there_before(shell: Shell) -> None:
     (shell.home / "snippet").write_text(SNIPPET)
     steps = ["PROMPT_COMMAND='echo before $?'", f". {shell.home}/snippet", "(exit 3)", "echo it was $?", "exit 0"]
-    said = shell("", SHELLS["bash"], stdin="\n".join([*steps, ""]))
-    assert "before 3" in said
-    assert "it was 3" in said
+    output = shell("", SHELLS["bash"], stdin="\n".join([*steps, ""]))
+    assert "before 3" in output
+    assert "it was 3" in output
 
 
 EDITORS = {
@@ -55,7 +55,7 @@ EDITORS = {
 
 
 @pytest.mark.parametrize("name", sorted(EDITORS))
-def test_an_editor_tells_that_its_user_is_typing(daemon: Process, shell: Shell, name: str) -> None:
+def test_an_editor_reports_that_its_user_is_typing(daemon: Process, shell: Shell, name: str) -> None:
     if shutil.which(name) is None:
         pytest.skip(f"NOT TESTED: {name} is not installed")
     language, command = EDITORS[name]
@@ -67,10 +67,10 @@ def test_an_editor_tells_that_its_user_is_typing(daemon: Process, shell: Shell, 
         shlex.split(command.format(file)), env=shell.env, cwd=shell.home, stdin=pipe, stdout=pipe, stderr=pipe
     ) as editor:
         until = time.monotonic() + 20
-        while not (told := is_told(daemon, name)) and time.monotonic() < until:
+        while not (result := is_told(daemon, name)) and time.monotonic() < until:
             time.sleep(0.02)
         editor.kill()
-    assert told
+    assert result
 
 
 def is_told(daemon: Process, name: str) -> bool:

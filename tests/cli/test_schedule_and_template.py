@@ -1,5 +1,7 @@
 """`add --every`, `schedule` and `template`: work that comes again and again, from the line and back."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +21,25 @@ def template(daemon: Process, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def schedule(daemon: Process, template: str) -> str:
-    """Its name; it never comes by itself within a test."""
+def schedule(daemon: Process, template: str) -> Iterator[str]:
+    """Its name; it never comes by itself within a test. Deleted afterwards, because a put keeps whether it is on."""
     daemon.call("schedule.put", name="yearly", template_id=template, cron_expression="@yearly")
-    return "yearly"
+    yield "yearly"
+    with suppress(RpcError):  # a test may have deleted it
+        daemon.call("schedule.delete", schedule_id="yearly")
 
 
-def test_every_makes_a_schedule_and_says_when_it_comes(line: Line, daemon: Process, tmp_path: Path) -> None:
-    told = line("add", "--every", "30 3 * * *", "-Q", "night", "--timeout", "1h", "--", "echo", "a b", TZ="Asia/Tokyo")
-    assert told.code == 0
-    found = daemon.call("schedule.get", schedule_id=told.out.strip())
+def test_every_makes_a_schedule_and_prints_its_next_instants(line: Line, daemon: Process, tmp_path: Path) -> None:
+    result = line(
+        "add", "--every", "30 3 * * *", "-Q", "night", "--timeout", "1h", "--", "echo", "a b", TZ="Asia/Tokyo"
+    )
+    assert result.code == 0
+    found = daemon.call("schedule.get", schedule_id=result.out.strip())
     assert (found["cron_expression"], found["timezone"], found["enabled"]) == ("30 3 * * *", "Asia/Tokyo", True)
     assert (found["misfire"], found["overlap"]) == ("run_once", "queue")
-    assert told.err.startswith(f"semantica: schedule {found['name']} is new; next: 03:30:00")
-    assert told.err.count("03:30:00") == 3
-    assert told.err.endswith(" (Asia/Tokyo)\n")
+    assert result.err.startswith(f"semantica: schedule {found['name']} is new; next: 03:30:00")
+    assert result.err.count("03:30:00") == 3
+    assert result.err.endswith(" (Asia/Tokyo)\n")
     spec = daemon.call("template.get", template_id=found["name"])["spec"]
     assert (spec["queue"], spec["timeout_ms"], spec["job_type"]) == ("night", 3_600_000, "echo")
     assert spec["payload"]["argv"] == ["echo", "a b"]
@@ -52,15 +58,15 @@ def test_the_same_line_again_changes_it_and_in_another_folder_makes_another(line
 
 def test_every_takes_a_name_policies_conditions_and_another_zone(line: Line, daemon: Process) -> None:
     words = ["--name", "n1", "--zone", "America/New_York", "--misfire", "skip", "--overlap", "supersede"]
-    told = line("add", "--every", "0 3 * * *", *words, "--when-idle", "--after", "1m", "--", "true")
+    result = line("add", "--every", "0 3 * * *", *words, "--when-idle", "--after", "1m", "--", "true")
     found = daemon.call("schedule.get", schedule_id="n1")
     assert (found["timezone"], found["misfire"], found["overlap"]) == ("America/New_York", "skip", "supersede")
-    assert told.err.endswith(" (your time; cron by America/New_York)\n")
+    assert result.err.endswith(" (your time; cron by America/New_York)\n")
     schedule = daemon.call("template.get", template_id="n1")["spec"]["schedule"]
     assert schedule == {"type": "AFTER", "delay_ms": 60_000, "wait_for_idle": True}
 
 
-def test_every_speaks_in_ids_and_documents_too(line: Line) -> None:
+def test_every_prints_ids_and_json_too(line: Line) -> None:
     quiet = line("add", "-q", "--every", "@daily", "--name", "n2", "--", "true")
     assert (len(quiet.out), quiet.err) == (37, "")
     answers = line("add", "--json", "--every", "@daily", "--name", "n2", "--", "true").json
@@ -78,11 +84,11 @@ def test_a_schedule_that_is_refused_leaves_everything_as_it_was(line: Line, daem
 
 
 def test_secrets_are_not_kept(line: Line, daemon: Process) -> None:
-    told = line("add", "--every", "@daily", "--env", "API_TOKEN", "--", "true", API_TOKEN="hunter2")
-    assert (told.code, told.out) == (64, "")
-    assert "--env API_TOKEN: secrets are never stored, so --every cannot have it" in told.err
-    told = line("add", "--every", "@daily", "--name", "all", "--env-all", "--", "true", API_TOKEN="hunter2", MINE="1")
-    assert (told.code, "not stored, because" in told.err, "API_TOKEN" in told.err) == (
+    result = line("add", "--every", "@daily", "--env", "API_TOKEN", "--", "true", API_TOKEN="hunter2")
+    assert (result.code, result.out) == (64, "")
+    assert "--env API_TOKEN: secrets are never stored, so --every cannot have it" in result.err
+    result = line("add", "--every", "@daily", "--name", "all", "--env-all", "--", "true", API_TOKEN="hunter2", MINE="1")
+    assert (result.code, "not stored, because" in result.err, "API_TOKEN" in result.err) == (
         0,
         True,
         True,
@@ -92,7 +98,7 @@ def test_secrets_are_not_kept(line: Line, daemon: Process) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (("--every", "@daily", "--key", "k"), "--every: --key is for one job"),
         (("--every", "@daily", "--generation", "1", "-s", "x"), "--every: --generation is for one job"),
@@ -106,25 +112,25 @@ def test_secrets_are_not_kept(line: Line, daemon: Process) -> None:
         (("--every", "@daily", "--misfire", "never"), "invalid choice"),
     ],
 )
-def test_wrong_words_about_every_are_usage_errors(line: Line, words: tuple[str, ...], said: str) -> None:
-    told = line("add", *words, "--", "echo", "wrong")
-    assert (told.code, told.out) == (64, "")
-    assert said in told.err
-    assert "Traceback" not in told.err
+def test_wrong_words_about_every_are_usage_errors(line: Line, words: tuple[str, ...], sentence: str) -> None:
+    result = line("add", *words, "--", "echo", "wrong")
+    assert (result.code, result.out) == (64, "")
+    assert sentence in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
-def test_who_follows_one_job_takes_no_every(line: Line, command: str) -> None:
-    told = line(command, "--every", "@daily", "--", "true")
-    assert (told.code, told.out) == (64, "")
-    assert "use `semantica add --every`" in told.err
+def test_run_and_plan_refuse_every(line: Line, command: str) -> None:
+    result = line(command, "--every", "@daily", "--", "true")
+    assert (result.code, result.out) == (64, "")
+    assert "use `semantica add --every`" in result.err
     assert "--every" not in line(command, "--help").out
 
 
-def test_a_zone_nobody_knows_is_told_also_when_it_is_the_users(line: Line) -> None:
-    told = line("add", "--every", "@daily", "--", "true", TZ="CET-1CEST")
-    assert told.code == 64
-    assert "--zone: time zone 'CET-1CEST' isn't known" in told.err
+def test_an_unknown_zone_is_reported_also_when_it_is_the_users(line: Line) -> None:
+    result = line("add", "--every", "@daily", "--", "true", TZ="CET-1CEST")
+    assert result.code == 64
+    assert "--zone: time zone 'CET-1CEST' isn't known" in result.err
 
 
 def test_schedules_are_a_table(line: Line, schedule: str) -> None:
@@ -143,8 +149,8 @@ def test_a_schedule_is_shown_with_its_next_instants(line: Line, schedule: str) -
     assert "cron      @yearly (UTC)\n" in shown
     assert shown.count("-01-01 00:00:00") == 5
     assert line("schedule", "show", schedule, "--json").json["template_name"] == "kept"
-    told = line("schedule", "next", schedule, "-n", "2")
-    assert [row.split(",")[0][4:] for row in told.out.splitlines()] == ["-01-01 00:00:00", "-01-01 00:00:00"]
+    result = line("schedule", "next", schedule, "-n", "2")
+    assert [row.split(",")[0][4:] for row in result.out.splitlines()] == ["-01-01 00:00:00", "-01-01 00:00:00"]
     assert len(line("schedule", "next", schedule, "--json").json["upcoming"]) == 5
     assert len(line("schedule", "next", schedule, "-n", "9").out.splitlines()) == 9
     assert "no more than 100 are computed" in line("schedule", "next", schedule, "-n", "101").err
@@ -163,9 +169,9 @@ def test_a_schedule_is_switched_off_and_on(line: Line, schedule: str) -> None:
 def test_a_trigger_makes_a_job_with_the_schedules_parameters(line: Line, daemon: Process, schedule: str) -> None:
     words = ("schedule", "put", schedule, "--template", "kept", "--cron", "@yearly")
     line(*words, "--param", "cwd=/usr")
-    told = line("schedule", "trigger", schedule)
-    job_id = told.out.strip()
-    assert f"schedule yearly added job {job_id[:8]}; next: " in told.err
+    result = line("schedule", "trigger", schedule)
+    job_id = result.out.strip()
+    assert f"schedule yearly added job {job_id[:8]}; next: " in result.err
     assert line("wait", "@last", "--timeout", "20s").code == 0
     assert line("logs", job_id).out == "none\n/usr\n"
     job = daemon.call("job.get", job_id=job_id)
@@ -177,13 +183,13 @@ def test_a_trigger_makes_a_job_with_the_schedules_parameters(line: Line, daemon:
     assert line("schedule", "trigger", schedule, "--json").json["job"]["queue"] == "kept"
 
 
-def test_a_trigger_that_is_skipped_says_why(line: Line, template: str) -> None:
+def test_a_trigger_that_is_skipped_reports_why(line: Line, template: str) -> None:
     line("template", "put", "slow", "--on-event", "never", "--", "true")
     line("schedule", "put", "slow", "--template", "slow", "--cron", "@yearly", "--overlap", "skip")
     first = line("schedule", "trigger", "slow").out.strip()
-    told = line("schedule", "trigger", "slow")
-    assert (told.code, told.out) == (0, "")
-    assert "schedule slow added no job: its previous one is not over, and overlap is skip" in told.err
+    result = line("schedule", "trigger", "slow")
+    assert (result.code, result.out) == (0, "")
+    assert "schedule slow added no job: its previous one is not over, and overlap is skip" in result.err
     line("cancel", first)
 
 
@@ -194,13 +200,13 @@ def test_a_schedule_is_deleted_and_then_its_template(line: Line, schedule: str) 
     assert "schedule yearly is deleted" in line("schedule", "delete", schedule).err
     assert "template kept is deleted" in line("template", "delete", "kept").err
     for name in ("schedule", "template"):
-        told = line(name, "show", "kept")
-        assert told.code == 65
-        assert f"`semantica {name} list` shows the {name}s" in told.err
+        result = line(name, "show", "kept")
+        assert result.code == 65
+        assert f"`semantica {name} list` shows the {name}s" in result.err
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "sentence"),
     [
         (("schedule", "frobnicate"), 64, "list, show, put"),
         (("schedule", "tigger", "x"), 64, "did you mean trigger?"),
@@ -223,12 +229,12 @@ def test_a_schedule_is_deleted_and_then_its_template(line: Line, schedule: str) 
     ],
 )
 def test_wrong_words_about_them_are_refused_with_a_reason(
-    line: Line, template: str, words: tuple[str, ...], code: int, said: str
+    line: Line, template: str, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    told = line(*words)
-    assert (told.code, told.out) == (code, "")
-    assert said in told.err
-    assert "Traceback" not in told.err
+    result = line(*words)
+    assert (result.code, result.out) == (code, "")
+    assert sentence in result.err
+    assert "Traceback" not in result.err
 
 
 def test_a_template_is_put_changed_and_shown(line: Line) -> None:
@@ -264,9 +270,9 @@ def test_a_template_of_a_handler_gets_its_payload(line: Line) -> None:
 
 
 def test_a_verb_has_help_of_its_own(line: Line) -> None:
-    told = line("help", "schedule", "put")
-    assert told == line("schedule", "put", "--help")
-    assert told.out.startswith("usage: semantica schedule put ")
+    result = line("help", "schedule", "put")
+    assert result == line("schedule", "put", "--help")
+    assert result.out.startswith("usage: semantica schedule put ")
     assert "trigger   Add a job now" in line("schedule", "--help").out
     for verb in ("list", "show", "put", "delete", "run"):
         assert "examples:\n  semantica template" in line("template", verb, "--help").out

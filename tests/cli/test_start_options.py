@@ -1,4 +1,4 @@
-"""Jobs that wait for the right moment: what is written on the line is what they wait for, and it is said back."""
+"""Jobs that wait for the right moment: the options set what they wait for, and a note names it."""
 
 import time
 from pathlib import Path
@@ -12,15 +12,15 @@ NOON = 1_935_489_600_000  # 2031-05-02 12:00 UTC
 
 
 def added(line: Line, daemon: Process, *words: str, **env: str) -> tuple[Any, str]:
-    """The job, and what was said of it without its id."""
-    told = line("add", *words, "--", "true", **env)
-    assert told.code == 0, told.err
-    job = daemon.call("job.get", job_id=told.out.strip())
-    return job, told.err.removeprefix(f"semantica: job {job['job_id'][:8]} ").rstrip("\n")
+    """The job, and the note about it without its id."""
+    result = line("add", *words, "--", "true", **env)
+    assert result.code == 0, result.err
+    job = daemon.call("job.get", job_id=result.out.strip())
+    return job, result.err.removeprefix(f"semantica: job {job['job_id'][:8]} ").rstrip("\n")
 
 
 @each_case(
-    ("words", "kind", "expected", "said"),
+    ("words", "kind", "expected", "sentence"),
     [
         (["--at", "2031-05-02T12:00"], "AT", {"scheduled_at": NOON}, "starts 2031-05-02 12:00:00, in "),
         (["--after", "10m"], "AFTER", {"schedule_delay_ms": 600_000}, ", in 10m00s"),
@@ -40,14 +40,14 @@ def added(line: Line, daemon: Process, *words: str, **env: str) -> tuple[Any, st
          "starts when its subject has been quiet for 10m00s (for at most 1h00m)"),
     ],
 )  # fmt: skip
-def test_what_is_asked_for_is_waited_for_and_said(
-    line: Line, daemon: Process, words: list[str], kind: str | None, expected: dict[str, Any], said: str
+def test_the_job_waits_for_what_the_options_name_and_the_note_names_it(
+    line: Line, daemon: Process, words: list[str], kind: str | None, expected: dict[str, Any], sentence: str
 ) -> None:
-    job, told = added(line, daemon, *words)
+    job, result = added(line, daemon, *words)
     assert {name: job[name] for name in expected} == expected
     assert job["state"] == "SCHEDULED"
     assert job["schedule_type"] in (kind, kind or "IMMEDIATE")
-    assert said in told
+    assert sentence in result
     line("cancel", job["job_id"])
 
 
@@ -60,30 +60,30 @@ def test_an_event_with_a_value_is_a_condition(line: Line, daemon: Process) -> No
 
 def test_of_two_times_the_later_counts(line: Line, daemon: Process) -> None:
     before = time.time() * 1000
-    job, told = added(line, daemon, "--at", "1m", "--after", "1h")
+    job, result = added(line, daemon, "--at", "1m", "--after", "1h")
     assert before + 3_599_000 < job["scheduled_at"] < before + 3_630_000
-    assert told.endswith(", in 1h00m")
+    assert result.endswith(", in 1h00m")
     line("cancel", job["job_id"])
 
 
 def test_times_are_those_of_the_users_zone_there_and_back(line: Line, daemon: Process) -> None:
-    job, told = added(line, daemon, "--at", "2031-05-02 14:00", TZ="Europe/Berlin")
+    job, result = added(line, daemon, "--at", "2031-05-02 14:00", TZ="Europe/Berlin")
     assert job["scheduled_at"] == NOON
-    assert "starts 2031-05-02 14:00:00" in told
+    assert "starts 2031-05-02 14:00:00" in result
     assert "scheduled for 2031-05-02 21:00:00" in line("why", job["job_id"], TZ="Asia/Tokyo").out
     assert "due          2031-05-02 05:00:00" in line("show", job["job_id"], TZ="America/Los_Angeles").out
     line("cancel", job["job_id"])
 
 
-def test_a_time_in_the_past_is_now_and_says_so(line: Line) -> None:
-    told = line("add", "--at", "2001-01-01", "--", "true")
-    assert (told.code, told.err) == (0, "semantica: the scheduled time is in the past: it runs now\n")
+def test_a_time_in_the_past_is_now_with_a_warning(line: Line) -> None:
+    result = line("add", "--at", "2001-01-01", "--", "true")
+    assert (result.code, result.err) == (0, "semantica: the scheduled time is in the past: it runs now\n")
     assert line("wait", "@last", "--timeout", "20s").code == 0
 
 
-def test_quiet_says_only_the_id(line: Line) -> None:
-    told = line("add", "-q", "--at", "2031-05-02", "--when-idle", "--", "true")
-    assert (len(told.out), told.err) == (37, "")
+def test_quiet_prints_only_the_id(line: Line) -> None:
+    result = line("add", "-q", "--at", "2031-05-02", "--when-idle", "--", "true")
+    assert (len(result.out), result.err) == (37, "")
     line("cancel", "@last")
 
 
@@ -95,40 +95,40 @@ def test_what_is_not_delayed_is_not_spoken_of(line: Line) -> None:
     assert line("add", "--after", "0", "--", "true").err == ""
 
 
-def test_a_job_that_is_there_already_is_not_told_to_start_anew(line: Line) -> None:
+def test_the_note_about_an_existing_job_names_no_start(line: Line) -> None:
     line("add", "-k", "waiting", "--after", "1h", "--", "true")
-    told = line("add", "-k", "waiting", "--after", "1h", "--", "true")
-    assert "added before" in told.err
-    assert "starts" not in told.err
+    result = line("add", "-k", "waiting", "--after", "1h", "--", "true")
+    assert "added before" in result.err
+    assert "starts" not in result.err
     line("cancel", "@last")
 
 
-def test_plan_speaks_of_times_in_the_users_zone(line: Line) -> None:
-    told = line("plan", "--at", "2031-05-02 14:00", "--when-idle", "--", "true", TZ="Europe/Berlin")
-    assert (told.code, told.err) == (0, "")
-    assert "starts  2031-05-02 14:00:00, in " in told.out
-    assert "the machine is idle" in told.out
+def test_plan_prints_times_in_the_users_zone(line: Line) -> None:
+    result = line("plan", "--at", "2031-05-02 14:00", "--when-idle", "--", "true", TZ="Europe/Berlin")
+    assert (result.code, result.err) == (0, "")
+    assert "starts  2031-05-02 14:00:00, in " in result.out
+    assert "the machine is idle" in result.out
 
 
 def test_saves_in_quick_succession_are_one_run(line: Line, daemon: Process, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x")
     for _ in range(4):
-        told = line("add", "-s", "quick", "--debounce", "3s", "--type", "lint", "--", "true")
-    assert line("wait", told.out.strip(), "--timeout", "20s").code == 0
+        result = line("add", "-s", "quick", "--debounce", "3s", "--type", "lint", "--", "true")
+    assert line("wait", result.out.strip(), "--timeout", "20s").code == 0
     jobs = line("list", "--json", "-s", "quick").json["items"]
     assert sorted(job["state"] for job in jobs) == ["DONE", "SUPERSEDED", "SUPERSEDED", "SUPERSEDED"]
 
 
-def test_run_says_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -> None:
+def test_run_notes_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -> None:
     begun = line.start("run", "--on-event", "go", "--on-event", "now=1", "--", "echo", "done")
     begun.until("waiting: event go is not emitted yet; event now=1 is not emitted yet\n", "err")
     line("emit", "go")
     line("emit", "now=1")
-    assert begun.told()[:2] == (0, "done\n")
+    assert begun.result()[:2] == (0, "done\n")
 
 
 @each_case(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (("--at", "noonish"), "--at: 'noonish' is not a time: write 10m (from now), 14:30"),
         (("--at", "14"), "'14' is not a time"),
@@ -156,9 +156,9 @@ def test_run_says_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -
         (("--when-ilde",), "did you mean --when-idle?"),
     ],
 )
-def test_wrong_words_about_waiting_are_usage_errors(line: Line, words: tuple[str, ...], said: str) -> None:
-    told = line("add", *words, "--", "true")
-    assert (told.code, told.out) == (64, "")
-    assert said in told.err
-    assert len(told.err.splitlines()) <= 2
-    assert "Traceback" not in told.err
+def test_wrong_words_about_waiting_are_usage_errors(line: Line, words: tuple[str, ...], sentence: str) -> None:
+    result = line("add", *words, "--", "true")
+    assert (result.code, result.out) == (64, "")
+    assert sentence in result.err
+    assert len(result.err.splitlines()) <= 2
+    assert "Traceback" not in result.err

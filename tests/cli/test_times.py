@@ -125,7 +125,7 @@ def test_without_a_now_it_is_now() -> None:
         ("2026-04-30T10:00", "2026-04-30 12:00:00"),
     ],
 )
-def test_when_is_said_in_the_users_zone_and_how_long_that_is(in_zone: Zone, utc: str, text: str) -> None:
+def test_an_instant_is_printed_in_the_users_zone_with_the_time_until_it(in_zone: Zone, utc: str, text: str) -> None:
     in_zone("Europe/Berlin")
     assert format.instant_and_delay(at(utc), at(FRIDAY)) == text
 

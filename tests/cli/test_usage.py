@@ -23,17 +23,17 @@ def bare(home: Path, tmp_path: Path) -> Line:
 
 
 def test_no_words_give_the_overview_and_64(bare: Line) -> None:
-    told = bare()
-    assert (told.code, told.out, told.err) == (64, "", OVERVIEW)
+    result = bare()
+    assert (result.code, result.out, result.err) == (64, "", OVERVIEW)
 
 
 @each_case("words", [("--help",), ("-h",), ("help",)])
 def test_help_is_the_overview_with_the_exit_codes(bare: Line, words: tuple[str, ...]) -> None:
-    told = bare(*words)
-    assert (told.code, told.err) == (0, "")
-    assert told.out.startswith(OVERVIEW)
+    result = bare(*words)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(OVERVIEW)
     for code in ("64", "65", "69", "70", "75", "77", "78", "124", "126", "127", "130"):
-        assert f" {code} " in told.out
+        assert f" {code} " in result.out
 
 
 def test_help_with_a_command_is_its_help(bare: Line) -> None:
@@ -49,16 +49,16 @@ def test_the_overview_names_every_command_and_fits_a_terminal() -> None:
 
 @each_case("name", sorted(COMMANDS))
 def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
-    told = bare(name, "--help")
-    assert (told.code, told.err) == (0, "")
-    assert told.out.startswith(f"usage: semantica {'list' if name == 'ls' else name}")
-    assert name == "version" or "\nexamples:\n  semantica " in told.out or "\nexamples:\n  jq " in told.out
+    result = bare(name, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"usage: semantica {'list' if name == 'ls' else name}")
+    assert name == "version" or "\nexamples:\n  semantica " in result.out or "\nexamples:\n  jq " in result.out
     for option in ("--json", "--quiet", "--no-autostart"):
-        assert option in told.out
+        assert option in result.out
 
 
 @each_case(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (("lst",), "did you mean `semantica list`?"),
         (("cancle", "x"), "did you mean `semantica cancel`?"),
@@ -80,12 +80,12 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         (("run", "--every", "@daily", "--", "true"), "--every adds a schedule"),
     ],
 )
-def test_a_wrong_word_is_named_with_what_is_near(bare: Line, words: tuple[str, ...], said: str) -> None:
-    told = bare(*words)
-    assert (told.code, told.out) == (64, "")
-    assert told.err.startswith("semantica: ")
-    assert len(told.err.splitlines()) <= 2
-    assert said in told.err
+def test_a_wrong_word_is_named_with_what_is_near(bare: Line, words: tuple[str, ...], sentence: str) -> None:
+    result = bare(*words)
+    assert (result.code, result.out) == (64, "")
+    assert result.err.startswith("semantica: ")
+    assert len(result.err.splitlines()) <= 2
+    assert sentence in result.err
 
 
 def test_what_every_command_takes_may_stand_before_it(line: Line) -> None:
@@ -95,24 +95,24 @@ def test_what_every_command_takes_may_stand_before_it(line: Line) -> None:
 
 def test_an_error_of_ours_is_one_sentence_and_70(bare: Line, home: Path) -> None:
     thread = peer(home, lambda stream: answer(stream, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'))
-    told = bare("list")
+    result = bare("list")
     thread.join()
-    assert (told.code, told.out) == (70, "")
-    assert "KeyError" in told.err
-    assert "Traceback" not in told.err
+    assert (result.code, result.out) == (70, "")
+    assert "KeyError" in result.err
+    assert "Traceback" not in result.err
 
 
-def test_a_traceback_is_there_for_who_asks(bare: Line, home: Path) -> None:
+def test_semantica_debug_prints_the_traceback(bare: Line, home: Path) -> None:
     thread = peer(home, lambda stream: answer(stream, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'))
-    told = bare("list", SEMANTICA_DEBUG="1")
+    result = bare("list", SEMANTICA_DEBUG="1")
     thread.join()
-    assert "Traceback" in told.err
+    assert "Traceback" in result.err
 
 
-@each_case("name", ["list", "events", "queue", "status"])
-def test_a_reader_that_has_gone_is_no_reason_to_complain(line: Line, name: str) -> None:
+@each_case("words", [("list", "--all"), ("events",), ("queue",), ("status",)])
+def test_a_reader_that_has_gone_is_no_reason_to_complain(line: Line, words: tuple[str, ...]) -> None:
     line("add", "--", "true")
-    begun = line.start(name)
+    begun = line.start(*words)
     assert begun.process.stdout is not None
     begun.process.stdout.close()
     begun.process.stdout = None
@@ -121,7 +121,7 @@ def test_a_reader_that_has_gone_is_no_reason_to_complain(line: Line, name: str) 
     assert begun.process.stderr.read() == b""
 
 
-def test_a_full_disk_behind_stdout_is_told(line: Line) -> None:
+def test_a_full_disk_behind_stdout_is_reported(line: Line) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, "paths"], stdout=full, stderr=subprocess.PIPE, env=line.env, text=True)
     assert done.returncode == 70
@@ -140,8 +140,8 @@ def test_closed_streams_do_no_harm(line: Line, daemon: Process) -> None:
 
 def test_an_old_terminal_is_no_obstacle(line: Line) -> None:
     for words in (("--help",), ("run", "--help"), ("doctor",), ("list",)):
-        told = line(*words, PYTHONIOENCODING="ascii")
-        assert (told.code, told.err) == (0, "")
+        result = line(*words, PYTHONIOENCODING="ascii")
+        assert (result.code, result.err) == (0, "")
 
 
 @each_case(

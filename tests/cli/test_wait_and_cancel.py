@@ -1,4 +1,4 @@
-"""`wait` and `cancel` come back when jobs have really ended, with the code that tells how."""
+"""`wait` and `cancel` come back when jobs have really ended, with the code of how they ended."""
 
 import os
 import subprocess
@@ -14,30 +14,30 @@ def _is_there(pid: str) -> bool:
 @each_case(("script", "code"), [("exit 0", 0), ("exit 9", 9), ("kill -INT $$", 130)])
 def test_wait_returns_the_jobs_own_code(line: Line, script: str, code: int) -> None:
     line("add", "--", "sh", "-c", script)
-    told = line("wait", "@last")
-    assert (told.code, told.out) == (code, "")
-    assert ("failed" in told.err) == (code != 0)
+    result = line("wait", "@last")
+    assert (result.code, result.out) == (code, "")
+    assert ("failed" in result.err) == (code != 0)
     assert line("wait", "-q", "@last") == (code, "", "")
 
 
 def test_of_several_the_first_that_failed_counts(line: Line) -> None:
     ids = [line("add", "--", "sh", "-c", f"exit {code}").out.strip() for code in (0, 5, 6)]
-    told = line("wait", *ids)
-    assert told.code == 5
-    assert len(told.err.splitlines()) == 2
+    result = line("wait", *ids)
+    assert result.code == 5
+    assert len(result.err.splitlines()) == 2
     lines = line("wait", "--json", *ids).lines
     assert [(waited["finished"], waited["job"]["exit_code"]) for waited in lines] == [(True, 0), (True, 5), (True, 6)]
 
 
 def test_a_wait_that_takes_too_long_is_124(line: Line) -> None:
     line("add", "--after", "1h", "--", "true")
-    told = line("wait", "--timeout", "50ms", "@last")
-    assert told.code == 124
-    assert "is still SCHEDULED" in told.err
+    result = line("wait", "--timeout", "50ms", "@last")
+    assert result.code == 124
+    assert "is still SCHEDULED" in result.err
     assert line("wait", "--timeout", "0", "--json", "@last").json["finished"] is False
 
 
-def test_a_wait_for_nobody_is_an_error(line: Line) -> None:
+def test_a_wait_for_no_job_is_an_error(line: Line) -> None:
     assert line("wait", "00000000").code == 65
     assert line("wait").code == 64
 
@@ -47,12 +47,12 @@ def test_cancel_comes_back_when_the_process_is_gone(line: Line) -> None:
     begun = line.start("run", "--grace", "1500ms", "--", "sh", "-c", stubborn)
     pid = begun.until("\n").strip()
     assert _is_there(pid)
-    told = line("cancel", "@last", "--reason", "enough")
+    result = line("cancel", "@last", "--reason", "enough")
     assert not _is_there(pid)
-    assert (told.code, told.out.strip()) == (0, line("show", "-q", "@last").out.strip())
-    assert "waiting until gone" in told.err
+    assert (result.code, result.out.strip()) == (0, line("show", "-q", "@last").out.strip())
+    assert "waiting until gone" in result.err
     assert "enough" in line("events", "--job", "@last").out
-    assert begun.told().code == 1
+    assert begun.result().code == 1
 
 
 def test_cancel_need_not_wait(line: Line) -> None:
@@ -62,9 +62,9 @@ def test_cancel_need_not_wait(line: Line) -> None:
     begun.until("begun")
     result = line("cancel", "--no-wait", "--json", "@last").json
     assert (result["cancelled"], len(result["cancelling"])) == ([], 1)
-    told = line("cancel", "--no-wait", "@last")
-    assert "asked to end" in told.err
-    assert begun.told().code == 1
+    result = line("cancel", "--no-wait", "@last")
+    assert "asked to end" in result.err
+    assert begun.result().code == 1
 
 
 @each_case("option", ["--tag", "--group", "--subject", "--queue"])
@@ -73,8 +73,8 @@ def test_a_selection_is_cancelled_and_printed(line: Line, option: str) -> None:
         line("add", "--after", "1h", option, "mine", "--type", kind, "--", "true").out.strip() for kind in ("a", "b")
     }
     other = line("add", "--after", "1h", "--", "true").out.strip()
-    told = line("cancel", option, "mine")
-    assert (told.code, set(told.out.split())) == (0, made)
+    result = line("cancel", option, "mine")
+    assert (result.code, set(result.out.split())) == (0, made)
     assert line("show", "--json", other).json["state"] == "SCHEDULED"
     again = line("cancel", option, "mine")
     assert (again.code, again.out) == (0, "")
@@ -94,9 +94,9 @@ def test_cancel_names_the_job_it_has_cancelled(line: Line) -> None:
 
 def test_what_has_ended_stays_as_it_is(line: Line) -> None:
     line("run", "--", "true")
-    told = line("cancel", "@last")
-    assert (told.code, told.out) == (0, "")
-    assert "had already ended" in told.err
+    result = line("cancel", "@last")
+    assert (result.code, result.out) == (0, "")
+    assert "had already ended" in result.err
     assert line("show", "--json", "@last").json["state"] == "DONE"
 
 
@@ -111,8 +111,8 @@ def test_ids_of_list_can_be_piped_into_cancel(line: Line) -> None:
     for _ in range(3):
         line("add", "--after", "1h", "-t", "piped", "--", "true")
     ids = line("list", "-q", "-t", "piped").out.split()
-    told = line("cancel", *ids)
-    assert sorted(told.out.split()) == sorted(ids)
+    result = line("cancel", *ids)
+    assert sorted(result.out.split()) == sorted(ids)
     assert line("list", "-q", "-t", "piped", "--state", "live").out == ""
 
 
@@ -120,5 +120,5 @@ def test_no_process_of_a_cancelled_tree_survives(line: Line) -> None:
     begun = line.start("run", "-t", "tree", "--", "sh", "-c", "setsid sleep 4242 & sleep 4242 & echo begun; wait")
     begun.until("begun")
     line("cancel", "-t", "tree")
-    begun.told()
+    begun.result()
     assert subprocess.run(["pgrep", "-f", "sleep 4242"], capture_output=True).stdout == b""

@@ -17,16 +17,16 @@ import json, os, socket, struct, sys
 from semantica_daemon import paths
 from semantica_daemon.client.connect import connect_or_start
 from semantica_daemon.client.errors import NoDaemon
-said = []
+reports = []
 print("set", flush=True)
 start = sys.stdin.readline() != "only if it runs\\n"
 try:
-    with connect_or_start(paths.find(os.environ), start=start, report=said.append) as connection:
+    with connect_or_start(paths.find(os.environ), start=start, report=reports.append) as connection:
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    told = {"pid": struct.unpack("3i", found)[0]}
+    result = {"pid": struct.unpack("3i", found)[0]}
 except NoDaemon as failed:
-    told = {"code": failed.exit_code, "message": failed.message}
-print(json.dumps({"said": said, **told}), flush=True)
+    result = {"code": failed.exit_code, "message": failed.message}
+print(json.dumps({"reports": reports, **result}), flush=True)
 """
 
 
@@ -46,8 +46,8 @@ class Caller:
         self._process.stdin.write("go\n" if start else "only if it runs\n")
         self._process.stdin.flush()
 
-    def told(self) -> Any:
-        """What has come of it: the daemon's pid, or code and message; and what was said on the way."""
+    def result(self) -> Any:
+        """What has come of it: the daemon's pid, or code and message; and what was reported on the way."""
         out, _ = self._process.communicate(timeout=50)
         return json.loads(out)
 
@@ -64,7 +64,7 @@ def let_go(made: list[Caller], start: bool = True) -> list[Any]:
     """All at the same instant."""
     for one in made:
         one.go(start)
-    return [one.told() for one in made]
+    return [one.result() for one in made]
 
 
 def daemons(home: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Somebody who is no daemon, on the daemon's socket: says what a test wants it to say."""
+"""A peer on the daemon's socket that is no daemon: it sends what a test wants."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""The way to the daemon, by real processes: one is started however many ask, and why none could be is said at once."""
+"""Autostart, by real processes: one daemon for any number of clients, and a start that fails is reported at once."""
 
 import os
 import signal
@@ -68,14 +68,14 @@ def test_of_many_clients_at_once_exactly_one_starts_a_daemon(home: Path, before:
     many = ready(AT_ONCE, home, SEMANTICA_HOME=str(home))
     before(home)
     started = _times_started(home)
-    told = let_go(many)
-    pids = {one.get("pid") for one in told}
-    assert len(pids) == 1, told
+    result = let_go(many)
+    pids = {one.get("pid") for one in result}
+    assert len(pids) == 1, result
     assert daemons(home) == list(pids)
     assert _times_started(home) == started + 1
-    assert sum("started the daemon" in " ".join(one["said"]) for one in told) == 1
-    waited = [one for one in told if "still stopping" in " ".join(one["said"])]
-    assert len(waited) == (1 if before is _leaving else 0), "whoever starts says why it takes so long"
+    assert sum("started the daemon" in " ".join(one["reports"]) for one in result) == 1
+    waited = [one for one in result if "still stopping" in " ".join(one["reports"])]
+    assert len(waited) == (1 if before is _leaving else 0), "the client that starts it reports why it takes so long"
 
 
 def _times_started(home: Path) -> int:
@@ -89,62 +89,62 @@ def _times_started(home: Path) -> int:
 
 def test_without_autostart_nothing_is_started_or_made(home: Path) -> None:
     before = snapshot(home)
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home / "new")), start=False)
-    assert (told["code"], "no daemon is running" in told["message"]) == (69, True)
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home / "new")), start=False)
+    assert (result["code"], "no daemon is running" in result["message"]) == (69, True)
     assert snapshot(home) == before
     _killed(home)
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)), start=False)
-    assert told["code"] == 69
-    assert "left behind" in told["message"]
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)), start=False)
+    assert result["code"] == 69
+    assert "left behind" in result["message"]
     assert daemons(home) == []
 
 
 def test_without_autostart_the_daemon_that_runs_is_found(home: Path) -> None:
     with Process(home).start() as process:
-        (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)), start=False)
+        (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)), start=False)
         assert process.process is not None
-        assert told == {"pid": process.process.pid, "said": []}
+        assert result == {"pid": process.process.pid, "reports": []}
 
 
-def test_why_it_cannot_start_is_told_to_all_who_wait_and_tried_once(home: Path) -> None:
+def test_a_start_that_fails_is_tried_once_and_reported_to_every_waiting_client(home: Path) -> None:
     (home / "config.toml").write_text("[daemon]\nmax_slot = 3\n")
     began = time.monotonic()
-    told = let_go(ready(8, home, SEMANTICA_HOME=str(home)))
+    result = let_go(ready(8, home, SEMANTICA_HOME=str(home)))
     assert time.monotonic() - began < 15
-    assert {one["code"] for one in told} == {78}
-    assert all("daemon.max_slot: did you mean max_slots?" in one["message"] for one in told)
+    assert {one["code"] for one in result} == {78}
+    assert all("daemon.max_slot: did you mean max_slots?" in one["message"] for one in result)
     assert 1 <= (home / "daemon.log").read_text().count("did you mean max_slots?") < 8
     (home / "config.toml").unlink()
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
-    assert daemons(home) == [told["pid"]], "what has failed before is no reason to fail again"
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
+    assert daemons(home) == [result["pid"]], "what has failed before is no reason to fail again"
 
 
 def test_one_that_dies_while_it_starts_is_noticed_at_once(home: Path) -> None:
     began = time.monotonic()
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), SEMANTICA_FAILPOINT="during_migration:kill:1"))
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), SEMANTICA_FAILPOINT="during_migration:kill:1"))
     assert time.monotonic() - began < 10
-    assert (told["code"], "signal 9" in told["message"], "daemon.log" in told["message"]) == (70, True, True)
+    assert (result["code"], "signal 9" in result["message"], "daemon.log" in result["message"]) == (70, True, True)
 
 
 def test_a_folder_others_can_write_to_is_refused(home: Path) -> None:
     home.chmod(0o777)
     before = snapshot(home)
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
-    assert (told["code"], "written to by others" in told["message"]) == (77, True)
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
+    assert (result["code"], "written to by others" in result["message"]) == (77, True)
     assert snapshot(home) == before
 
 
 def test_a_home_below_a_file_is_a_fault_of_the_configuration(home: Path) -> None:
     (home / "file").touch()
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home / "file" / "home")))
-    assert (told["code"], str(home / "file") in told["message"]) == (78, True)
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home / "file" / "home")))
+    assert (result["code"], str(home / "file") in result["message"]) == (78, True)
 
 
 def test_a_job_whose_daemon_is_gone_starts_no_other(home: Path) -> None:
     """It knows the socket alone, and would start one with the folders of another."""
     inside = {"SEMANTICA_RUN_ID": "a run", "SEMANTICA_SOCKET": str(home / "daemon.sock"), "HOME": str(home)}
-    (told,) = let_go(ready(1, home, **inside))
-    assert (told["code"], "started this job is gone" in told["message"]) == (69, True)
+    (result,) = let_go(ready(1, home, **inside))
+    assert (result["code"], "started this job is gone" in result["message"]) == (69, True)
     assert list(home.iterdir()) == []
 
 
@@ -157,24 +157,24 @@ def test_a_socket_path_that_is_too_long_is_refused(home: Path, start: bool) -> N
 
 
 def test_a_socket_whose_folder_is_not_there_yet_gets_one(home: Path) -> None:
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), SEMANTICA_SOCKET=str(home / "run" / "s")))
-    assert daemons(home) == [told["pid"]]
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), SEMANTICA_SOCKET=str(home / "run" / "s")))
+    assert daemons(home) == [result["pid"]]
     assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
 
 
 def test_a_file_where_the_socket_should_be_is_named_and_left(home: Path) -> None:
     (home / "daemon.sock").write_text("mine")
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
-    assert (told["code"], "is no socket" in told["message"]) == (78, True)
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
+    assert (result["code"], "is no socket" in result["message"]) == (78, True)
     assert (home / "daemon.sock").read_text() == "mine"
 
 
 def test_a_home_given_by_a_relative_path_is_the_callers(home: Path) -> None:
     """The daemon's own working directory is the root of the file system."""
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME="./in/here"))
-    assert daemons(home / "in" / "here") == [told["pid"]]
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME="./in/here"))
+    assert daemons(home / "in" / "here") == [result["pid"]]
     with no_daemon_left(home / "in" / "here"):
-        assert os.readlink(f"/proc/{told['pid']}/cwd") == "/"
+        assert os.readlink(f"/proc/{result['pid']}/cwd") == "/"
 
 
 def test_nothing_of_the_first_callers_environment_stays_with_the_daemon(home: Path) -> None:
@@ -186,27 +186,27 @@ def test_nothing_of_the_first_callers_environment_stays_with_the_daemon(home: Pa
         "MY_TOKEN": "t",
     }
     theirs |= {"NOTIFY_SOCKET": "/n", "SSH_AUTH_SOCK": "/s", "PYTHONPATH": "/p", "XDG_CONFIG_HOME": str(home)}
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), **theirs))
-    found = environment(told["pid"])
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home), **theirs))
+    found = environment(result["pid"])
     assert set(found) <= MINIMAL
     assert "/theirs" not in found["PATH"]
     assert (found["XDG_CONFIG_HOME"], found["SEMANTICA_HOME"]) == (str(home), str(home))
 
 
-def test_a_job_sees_nothing_of_whoever_has_started_the_daemon(home: Path) -> None:
+def test_a_job_gets_no_variable_of_the_client_that_started_the_daemon(home: Path) -> None:
     let_go(ready(1, home, SEMANTICA_HOME=str(home), VIRTUAL_ENV="the first", LANG="the first", EDITOR="the first"))
-    asked = {"job_type": "env", "execution_mode": "SUBPROCESS", "payload": {"argv": ["env"], "cwd": "/"}}
-    job_id = Process(home).call("job.enqueue", **asked, env_vars={"LANG": "mine"})["job_id"]
+    request = {"job_type": "env", "execution_mode": "SUBPROCESS", "payload": {"argv": ["env"], "cwd": "/"}}
+    job_id = Process(home).call("job.enqueue", **request, env_vars={"LANG": "mine"})["job_id"]
     assert Process(home).call("job.wait", job_id=job_id)["job"]["state"] == "DONE"
-    said = Process(home).call("job.logs", job_id=job_id)["chunk"]
-    assert "LANG=mine\n" in said
-    assert "the first" not in said
+    output = Process(home).call("job.logs", job_id=job_id)["chunk"]
+    assert "LANG=mine\n" in output
+    assert "the first" not in output
 
 
-def test_it_stands_apart_from_who_has_started_it(home: Path) -> None:
+def test_the_daemon_is_independent_of_the_client_that_started_it(home: Path) -> None:
     """Its own session and umask; of the caller's descriptors it has none."""
-    (told,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
-    pid = told["pid"]
+    (result,) = let_go(ready(1, home, SEMANTICA_HOME=str(home)))
+    pid = result["pid"]
     assert os.getsid(pid) == pid
     assert "Umask:\t0077" in Path(f"/proc/{pid}/status").read_text()
     opened = descriptor_targets(pid)

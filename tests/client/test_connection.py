@@ -32,7 +32,7 @@ def test_a_refusal_carries_its_number_its_code_and_the_hint(client: Client) -> N
     assert client.call("admin.health")["status"] == "ready"
 
 
-def test_a_command_is_run_and_its_end_is_told(client: Client, tmp_path: Path) -> None:
+def test_a_command_is_run_and_its_end_is_returned(client: Client, tmp_path: Path) -> None:
     job = client.run(["sh", "-c", "pwd > here; exit 3"], cwd=str(tmp_path), user_tag="mine")
     assert job["env_vars"]["PATH"] == os.environ["PATH"]
     assert job["user_tag"] == "mine"
@@ -121,20 +121,20 @@ def test_a_daemon_that_dies_in_a_call_is_a_lost_connection(home: Path) -> None:
         killer.join()
 
 
-@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"{\n", b"\xff\n", b""])
-def test_what_is_no_daemon_is_told_from_one(home: Path, said: bytes) -> None:
-    thread = peer(home, lambda stream: answer(stream, said))
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"{\n", b"\xff\n", b""])
+def test_a_process_that_is_no_daemon_is_recognized(home: Path, reply: bytes) -> None:
+    thread = peer(home, lambda stream: answer(stream, reply))
     with Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client, pytest.raises(ConnectionLost):
         client.call("admin.health")
     thread.join()
 
 
 def test_an_answer_in_pieces_behind_others_and_notifications_is_found(home: Path) -> None:
-    told = b'{"jsonrpc":"2.0","method":"event","params":{"subscription_id":"s","events":[{"sequence":1}]}}\n'
+    result = b'{"jsonrpc":"2.0","method":"event","params":{"subscription_id":"s","events":[{"sequence":1}]}}\n'
     other = b'{"jsonrpc":"2.0","id":99,"result":"of another call"}\n'
     found = b'{"jsonrpc":"2.0","id":1,"result":{"subscription_id":"s"}}\n'
     gap = b'{"jsonrpc":"2.0","method":"stream.gap","params":{"subscription_id":"s","from":1,"to":7,"epoch":"e"}}\n'
-    thread = peer(home, lambda stream: answer(stream, told + other, found[:20], found[20:] + gap))
+    thread = peer(home, lambda stream: answer(stream, result + other, found[:20], found[20:] + gap))
     with Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client:
         events = client.subscribe()
         assert next(events) == {"sequence": 1}
@@ -145,7 +145,7 @@ def test_an_answer_in_pieces_behind_others_and_notifications_is_found(home: Path
     thread.join()
 
 
-def test_the_environment_says_which_daemon(daemon: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_chooses_the_daemon(daemon: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEMANTICA_HOME", str(daemon.home))
     with Client(autostart=False) as client:
         assert daemon.process is not None

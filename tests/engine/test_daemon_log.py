@@ -179,7 +179,7 @@ def test_check_says_whether_the_configuration_is_right_and_starts_nothing(empty_
     assert snapshot(empty_home) == before
     (empty_home / "config.toml").write_text("[daemon]\nmax_slots = 3\n")
     left = semanticad("--check", SEMANTICA_HOME=str(empty_home))
-    assert (left.returncode, left.stdout, left.stderr) == (0, f"{empty_home / 'config.toml'} is right\n", "")
+    assert (left.returncode, left.stdout, left.stderr) == (0, f"{empty_home / 'config.toml'} is valid\n", "")
     assert [one.name for one in empty_home.iterdir()] == ["config.toml"]
 
 

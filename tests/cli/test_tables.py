@@ -1,0 +1,41 @@
+"""Tables of many jobs, of untrusted text and on narrow terminals. Apart from test_list_and_status.py, whose tests need
+to know every job of their daemon."""
+
+import re
+from pathlib import Path
+
+from tests.cli.command_line import Line
+from tests.harness import Process
+
+
+def test_more_than_a_page_is_followed_to_its_end(line: Line, daemon: Process) -> None:
+    many = [{"job_type": "semantica.noop", "user_tag": "many"}] * 450
+    made = [ack["job_id"] for ack in daemon.call("job.enqueue_many", jobs=many)["jobs"]]
+    assert line("list", "-q", "-t", "many", "--all").out.split() == made[::-1]
+    assert line("list", "-q", "-t", "many", "-n", "250").out.split() == made[:-251:-1]
+    result = line("list", "-t", "many")
+    assert len(result.out.splitlines()) == 21
+    assert "--all shows the rest" in result.err
+
+
+def test_words_of_a_job_cannot_paint_the_terminal(line: Line, daemon: Process) -> None:
+    daemon.call("job.enqueue", job_type="semantica.noop", subject_key="x\x1b[31m\ny", user_tag="paint")
+    for words in (("list", "-t", "paint"), ("status",), ("show", "-q", "@last")):
+        assert "\x1b" not in line(*words).out
+    assert len(line("list", "-t", "paint").out.splitlines()) == 2
+
+
+def test_without_rich_a_terminal_gets_plain_text(line: Line, tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ImportError")
+    result = line.on_terminal("queue", PYTHONPATH=str(tmp_path))
+    assert (result.code, result.out.split()[0]) == (0, "QUEUE")
+
+
+def test_on_a_terminal_only_the_command_gives_way(line: Line) -> None:
+    made = line("add", "--after", "1h", "-t", "long", "--", "echo", "x" * 300).out
+    result = line.on_terminal("list", "-t", "long", NO_COLOR="1")
+    assert made[:8] in result.out
+    assert "SCHEDULED" in result.out
+    assert "x…" in result.out
+    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in result.out.splitlines())
+    line("cancel", "-t", "long")
