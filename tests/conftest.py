@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon.quick_start import GARBAGE_AFTER
 from tests import homes
 from tests.harness import Harness, ManualClock, daemon
 
@@ -66,9 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Takes what the collection made, which stays, out of all later garbage collections."""
+    """Takes what the collection made, which stays, out of all later garbage collections, and makes these rare, as the
+    daemon does."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER)
 
 
 def order_of(path: Path) -> int:
@@ -86,6 +89,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """Keeps open what earlier tests left to the garbage collector, so that a test can count descriptors."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """Open file descriptors of a process, as /proc lists them."""
 
-import gc
 import os
 from contextlib import suppress
 from pathlib import Path
 
 
 def own_descriptors() -> list[str]:
-    """Of this process, after what earlier tests left to the garbage collector is closed."""
-    gc.collect()
+    """Of this process. A test that counts them uses the fixture `no_garbage_collection`."""
     return sorted(os.listdir("/proc/self/fd"))
 
 

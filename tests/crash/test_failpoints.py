@@ -33,8 +33,8 @@ class Work:
         self.acks: dict[str, dict[str, Any]] = {}
         self.unanswered = ""
 
-    def until_it_dies(self, process: Process, calls: int = 200) -> None:
-        """A point that every run passes is reached after few calls: more would keep the retry waiting behind them."""
+    def until_it_dies(self, process: Process, calls: int = 20) -> None:
+        """Each point is reached after few calls; the checkpoint of the next second, while the daemon works on them."""
         assert process.process is not None
         with suppress(OSError, EOFError):
             for number in range(calls):

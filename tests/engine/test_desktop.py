@@ -18,6 +18,8 @@ from tests.descriptors import own_descriptors
 from tests.engine.fake_desktop import CORE, KDE, LOGIND, MUTTER, SAVER, SAVER_AT, Fake, PrivateBus, private_bus
 from tests.harness import START, ManualClock
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")
+
 HINTS = "/org/freedesktop/login1"
 SINCE_US = (START - 300_000) * 1000
 
@@ -203,9 +205,9 @@ async def test_who_hangs_costs_a_second_and_is_left_alone_for_a_minute(
 async def test_who_hangs_is_not_waited_for_by_the_bus_either(bus: PrivateBus, sources: Sources) -> None:
     fake = await Fake.on(bus.address, LOGIND)
     fake.be_silent(HINTS, "IdleHint")
-    before = open_descriptors()
+    before = len(own_descriptors())
     await sources.idle(first=False)
-    assert open_descriptors() == before + 1  # the session bus; the other is let go, and with it what was asked
+    assert len(own_descriptors()) == before + 1  # the session bus; the other is let go, and with it what was asked
     await fake.close()
 
 
@@ -244,10 +246,10 @@ async def test_a_bus_that_is_killed_while_it_is_asked_is_told(bus: PrivateBus, s
 async def test_asks_at_the_same_time_share_a_connection(bus: PrivateBus, sources: Sources) -> None:
     fake = await Fake.on(bus.address, MUTTER)
     fake.mutter(7)
-    before = open_descriptors()
+    before = len(own_descriptors())
     answers = await asyncio.gather(*(sources.idle() for _ in range(5)))
     assert [answer.idle_for_ms for (answer,) in answers] == [7] * 5
-    assert open_descriptors() == before + 1
+    assert len(own_descriptors()) == before + 1
     await fake.close()
 
 
@@ -281,17 +283,13 @@ async def test_a_bus_that_was_replaced_between_two_asks_is_not_even_missed(bus: 
 async def test_after_a_close_it_connects_again(bus: PrivateBus, sources: Sources) -> None:
     fake = await Fake.on(bus.address, MUTTER)
     fake.mutter(7)
-    before = open_descriptors()
+    before = len(own_descriptors())
     for _ in range(3):
         assert (await sources.idle())[-1].idle_for_ms == 7
-        assert open_descriptors() == before + 1
+        assert len(own_descriptors()) == before + 1
         await sources.close()
-        assert open_descriptors() == before
+        assert len(own_descriptors()) == before
     await fake.close()
-
-
-def open_descriptors() -> int:
-    return len(own_descriptors())
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -301,10 +299,10 @@ async def test_asks_leave_no_descriptor_and_no_task(bus: PrivateBus, sources: So
     if not is_there:
         bus.kill()
     await sources.idle(first=False)
-    before, tasks = open_descriptors(), asyncio.all_tasks()
+    before, tasks = len(own_descriptors()), asyncio.all_tasks()
     for _ in range(50):
         await sources.idle(first=False)
-    assert open_descriptors() == before
+    assert len(own_descriptors()) == before
     assert asyncio.all_tasks() == tasks
     await asyncio.gather(fake.close(), return_exceptions=True)
 
@@ -331,11 +329,11 @@ async def test_nobody_is_started_by_being_asked(bus: PrivateBus, sources: Source
 )
 async def test_an_address_that_leads_nowhere_is_told(address: str, clock: ManualClock, home: Path) -> None:
     sources = on(address or f"unix:path={home}/no-bus", clock, home)
-    before = open_descriptors()
+    before = len(own_descriptors())
     for answer in await sources.idle(first=False):
         assert answer.idle_for_ms is None
         assert answer.source in ("tty", "load") or "bus cannot be reached at" in answer.detail
-    assert open_descriptors() == before
+    assert len(own_descriptors()) == before
 
 
 async def test_a_bus_that_does_not_answer_is_left_alone_as_a_whole(clock: ManualClock, home: Path) -> None:
@@ -343,7 +341,7 @@ async def test_a_bus_that_does_not_answer_is_left_alone_as_a_whole(clock: Manual
         silent.bind(str(home / "silent"))
         silent.listen()
         sources = on(f"unix:path={home}/silent", clock, home)
-        descriptors = open_descriptors()
+        descriptors = len(own_descriptors())
         before = time.monotonic()
         mutter, saver, logind, *_ = await sources.idle(first=False)
         assert 2 <= time.monotonic() - before < 10  # once for each bus, not for each source
@@ -352,7 +350,7 @@ async def test_a_bus_that_does_not_answer_is_left_alone_as_a_whole(clock: Manual
             "system bus did not answer within 1 s",
         )
         assert saver.detail.endswith("it is asked again in 60 s")
-        assert open_descriptors() == descriptors
+        assert len(own_descriptors()) == descriptors
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.0 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n", b"OK\r\n" + b"\xff" * 5000])

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon import config
+from semantica_daemon.errors import StartRefused
+from tests.cases import each_case
 from tests.engine import sample_handlers
-from tests.harness import Process
+from tests.harness import PATIENCE_S, Process
 
 CAP_DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24
 
@@ -31,7 +34,7 @@ def semanticad(*arguments: str, **env: str) -> "subprocess.CompletedProcess[str]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
     command = [sys.executable, "-m", "semantica_daemon", *arguments]
     return subprocess.run(
-        command, env=clean | env, capture_output=True, text=True, timeout=20, preexec_fn=without_privilege
+        command, env=clean | env, capture_output=True, text=True, timeout=PATIENCE_S, preexec_fn=without_privilege
     )  # fmt: skip
 
 
@@ -66,7 +69,7 @@ def process(home: Path) -> Iterator[Process]:
         yield one
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "words"),
     [
         ("[daemon]\nmax_slot = 3\n", ["daemon.max_slot", "max_slots"]),
@@ -80,21 +83,37 @@ def process(home: Path) -> Iterator[Process]:
         ("[queues.fast]\nslots = -1\n", ["fast"]),
         ('[queues."no spaces"]\nslots = 1\n', ["no spaces"]),
         ("[daemon\n", ["TOML"]),
+    ],
+)
+def test_a_bad_config_is_refused_with_the_key_and_the_nearest_name(home: Path, text: str, words: list[str]) -> None:
+    (home / "config.toml").write_text(text)
+    with pytest.raises(StartRefused) as refused:
+        config.load(home / "config.toml")
+    assert refused.value.exit_code == 78
+    for word in ("config.toml", *words):
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[daemon]\nmax_slot = 3\n", ["config.toml", "daemon.max_slot", "max_slots"]),
         ('[handlers]\nBAD = "no_such_module:f"\n', ["BAD", "no_such_module"]),
         ('handler_path = ["plugins"]\n[handlers]\nBAD = "leaving:f"\n', ["BAD", "SystemExit"]),
     ],
 )
-def test_a_bad_config_is_refused_with_the_key_and_the_nearest_name(home: Path, text: str, words: list[str]) -> None:
+def test_a_daemon_does_not_start_with_a_bad_config(home: Path, text: str, words: list[str]) -> None:
     (home / "plugins").mkdir()
     (home / "plugins" / "leaving.py").write_text("raise SystemExit(0)")
     (home / "config.toml").write_text(text)
-    refused(78, "config.toml" if "handlers" not in text else "", *words, SEMANTICA_HOME=str(home))
+    refused(78, *words, SEMANTICA_HOME=str(home))
     assert not (home / "daemon.sock").exists()
 
 
 def test_a_config_that_cannot_be_decoded_is_refused(home: Path) -> None:
     (home / "config.toml").write_bytes(b"\xff\xfe")
-    refused(78, "config.toml", SEMANTICA_HOME=str(home))
+    with pytest.raises(StartRefused, match=r"config\.toml"):
+        config.load(home / "config.toml")
 
 
 def test_another_config_can_be_named(home: Path) -> None:

@@ -80,6 +80,7 @@ async def test_a_result_that_is_none_is_complained_of_and_fails_nobody(house: Ha
     assert why in complaint
 
 
+@pytest.mark.usefixtures("no_garbage_collection")
 @pytest.mark.parametrize("kind", ["folder", "pipe", "text", "nothing"])
 def test_reading_a_result_leaves_no_descriptor_open(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "result.json"

@@ -139,7 +139,7 @@ PIECES = ["*", "0", "1#2", "5L", "LW", "L", "29", "1-5", "2,", "*/2", "3-3/0", "
 
 
 @given(st.text(max_size=40) | st.lists(st.sampled_from(PIECES), min_size=4, max_size=7).map(" ".join))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=25)
 def test_whatever_is_given_is_taken_or_refused(text: str) -> None:
     for expression, zone in ((text, "UTC"), ("* * * * *", text)):
         try:
@@ -301,13 +301,13 @@ def agrees(expression: str, zone: str, ticks: tuple[Tick, ...], moment: int) -> 
 
 
 @given(changes, minutely, besides)
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, deadline=None, max_examples=60)
 def test_it_fires_as_the_slow_reference_says(change: tuple[str, datetime], expression: str, beside_ms: int) -> None:
     agrees(expression, change[0], around(change), change_at(change) + beside_ms)
 
 
 @given(changes, secondly, besides)
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, deadline=None, max_examples=12)
 def test_with_seconds_it_fires_as_the_slow_reference_says(
     change: tuple[str, datetime], expression: str, beside_ms: int
 ) -> None:
@@ -318,7 +318,7 @@ def test_with_seconds_it_fires_as_the_slow_reference_says(
 
 
 @given(changes, fields(0, 59), hours, st.integers(-1, 1), st.integers(10, 150), st.booleans())
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=50)
 def test_a_change_is_met_from_months_away_as_from_near(
     change: tuple[str, datetime], minute: str, hour: str, beside: int, away: int, second: bool
 ) -> None:

@@ -184,7 +184,7 @@ naps = st.integers(0, 90 * SECOND) | st.integers(0, 3 * HOUR) | st.integers(0, 3
 
 
 @given(expressions, zones, st.sampled_from(POLICIES), starts, st.lists(naps, min_size=1, max_size=8))
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=80)
 def test_every_time_is_fired_or_counted_as_skipped_once(
     expression: str, zone: str, misfire: str, start: int, naps_ms: list[int]
 ) -> None:

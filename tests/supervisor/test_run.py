@@ -16,6 +16,8 @@ from semantica_daemon.supervisor.spawn import SpawnError
 from tests.descriptors import own_descriptors
 from tests.supervisor.families import end
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")
+
 ENV = {b"PATH": b"/usr/bin:/bin", b"SEMANTICA_RUN_ID": b"r"}
 
 

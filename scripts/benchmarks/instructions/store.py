@@ -6,7 +6,7 @@ import os
 import pickle
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.machine import CurrentFacts
@@ -71,7 +71,7 @@ def discard_wal(folder: Path) -> None:
         Path(f"{folder / DATABASE}{suffix}").unlink(missing_ok=True)
 
 
-def leave() -> None:
+def leave() -> NoReturn:
     """Ends the process without closing the database: closing would make a checkpoint."""
     os._exit(0)
 

@@ -35,8 +35,8 @@ def aged(finished: int) -> dict[str, float]:
 
 
 def in_folder(folder: Path) -> dict[str, float]:
-    once, enqueued, claimed, finished = (
-        valgrind.count(program(folder, jobs)) for jobs in (ONCE, MORE_ENQUEUED, MORE_CLAIMED, MORE_FINISHED)
+    once, enqueued, claimed, finished, _ = valgrind.counts(
+        program(folder, ONCE, MORE_ENQUEUED, MORE_CLAIMED, MORE_FINISHED)
     )
     return {
         "store-enqueue": (enqueued - once) / N,
@@ -48,9 +48,7 @@ def in_folder(folder: Path) -> dict[str, float]:
 
 def guard() -> dict[str, float]:
     with prepared() as folder:
-        once, enqueued, finished = (
-            valgrind.count(program(folder, jobs)) for jobs in (ONCE, MORE_ENQUEUED, MORE_FINISHED)
-        )
+        once, enqueued, finished, _ = valgrind.counts(program(folder, ONCE, MORE_ENQUEUED, MORE_FINISHED))
     return {"store-enqueue": (enqueued - once) / N, "store-run": (finished - enqueued) / N}
 
 
@@ -78,9 +76,9 @@ def explain(step: str) -> str:
     return split.text({where: (value - once[where]) / N for where, value in more.items()})
 
 
-def program(folder: Path, jobs: tuple[int, int, int]) -> list[str]:
+def program(folder: Path, *runs: tuple[int, int, int]) -> list[str]:
     discard_wal(folder)
-    return python("store_program", *map(str, jobs), str(folder))
+    return python("store_program", str(folder), *(",".join(map(str, jobs)) for jobs in runs))
 
 
 @contextmanager

@@ -43,7 +43,12 @@ def run(argv: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
 
 def count(argv: list[str], **variables: str) -> int:
     """The user instructions of a program, without those of the programs it starts."""
-    return number(COUNTED.findall(run([*COUNTER, *argv], **variables).stderr)[-1])
+    return counts(argv, **variables)[-1]
+
+
+def counts(argv: list[str], **variables: str) -> list[int]:
+    """Those of each process that the program forks, each with what its parent had executed before; its own last."""
+    return [number(text) for text in COUNTED.findall(run([*COUNTER, *argv], **variables).stderr)]
 
 
 def number(text: str) -> int:
