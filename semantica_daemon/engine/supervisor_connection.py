@@ -27,6 +27,7 @@ log = structlog.get_logger()
 
 ANSWER_WITHIN_MS = 5000
 ANY_SIZE = -1
+READ_BYTES = 65_536  # as a buffer of its own: asyncio's usual one costs a memory mapping for every read
 
 
 class SupervisorLost:
@@ -55,7 +56,7 @@ class Inbox:
         return self._reports.popleft()
 
 
-class SupervisorConnection(asyncio.Protocol):
+class SupervisorConnection(asyncio.BufferedProtocol):
     def __init__(
         self, handle: int, process: "subprocess.Popen[bytes]", clock: Clock, log_grew: Callable[[str], None]
     ) -> None:
@@ -65,6 +66,7 @@ class SupervisorConnection(asyncio.Protocol):
         self._clock = clock
         self._log_grew = log_grew
         self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(READ_BYTES)
         self._decoder = Decoder()
         self._inboxes: dict[str, Inbox] = {}
         self._kill_timer: Timer | None = None
@@ -104,11 +106,14 @@ class SupervisorConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._kill_timer is not None:
             self._kill_timer.cancel()
             self._kill_timer = None
-        for report in self._decoder.feed(data):
+        for report in self._decoder.feed(bytes(self._buffer[:nbytes])):
             if isinstance(report, LogGrew):
                 self._log_grew(report.job_id)
             elif (inbox := self._inboxes.get(report.run_id)) is not None:

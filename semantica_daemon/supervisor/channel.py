@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 
 from semantica_daemon.supervisor.messages import Decoder, Report, Request, encode
 from semantica_daemon.supervisor.run import Run
@@ -42,27 +43,19 @@ class Channel:
             self._reports.append(self._delayed.pop(report.run_id).spawned())
         self._reports.append(report)
 
-    def timeout_ms(self) -> int | None:
-        """How long `flush` has nothing to send; None: until the next report."""
-        for run in self._delayed.values():
-            return max(0, int((run.report_due - time.monotonic()) * 1000) + 1)
-        return None
-
-    def flush(self) -> None:
-        """Sends what is due. If the daemon is gone, `receive` notices."""
-        if self._delayed:
-            self._add_overdue()
-        if not self._reports:
-            return
-        left, self._reports = encode(self._reports), []
-        try:
-            while left:
-                left = left[os.write(self.handle, left) :]
-        except OSError:
-            return
-
-    def _add_overdue(self) -> None:
-        now = time.monotonic()
-        while self._delayed and (run := next(iter(self._delayed.values()))).report_due <= now:
-            del self._delayed[run.run_id]
-            self._reports.append(run.spawned())
+    def flush(self) -> int | None:
+        """Sends what is due; if the daemon is gone, `receive` notices. Returns how many ms it is until the next Spawned
+        is due, None if there is none."""
+        timeout_ms = None
+        while self._delayed and timeout_ms is None:
+            run = next(iter(self._delayed.values()))
+            if (left_s := run.report_due - time.monotonic()) > 0:
+                timeout_ms = int(left_s * 1000) + 1
+            else:
+                self._reports.append(self._delayed.pop(run.run_id).spawned())
+        if self._reports:
+            left, self._reports = encode(self._reports), []
+            with suppress(OSError):
+                while left:
+                    left = left[os.write(self.handle, left) :]
+        return timeout_ms

@@ -36,8 +36,8 @@ class Run:
         stdin = -1
         try:
             stdin = DEV_NULL if request.stdin is None else _file_with(request.stdin)
-            for _ in (STDOUT, STDERR):
-                self._handles += os.pipe()
+            self._handles += os.pipe()
+            self._handles += os.pipe()
             out, out_end, err, err_end = self._handles
             self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
             self.pid = spawn(request, (stdin, out_end, err_end), open_files)
@@ -57,11 +57,10 @@ class Run:
 
     def exited(self, with_process: bool) -> Exited:
         """`with_process`: no Spawned was sent. The exact start time does not matter for a process that is gone."""
-        status = self.status or 0
-        by_signal = os.WIFSIGNALED(status)
+        code = os.waitstatus_to_exitcode(self.status or 0)  # the negative number of a signal
         return Exited(
             self.run_id, self.pid if with_process else None, self.started_at if with_process else None,
-            None if by_signal else os.WEXITSTATUS(status), os.WTERMSIG(status) if by_signal else None,
+            None if code < 0 else code, -code if code < 0 else None,
             self.log.dropped, self.log.error, os.access(self.request.result, os.F_OK, follow_symlinks=False),
         )  # fmt: skip
 

@@ -52,6 +52,7 @@ class Supervisor:
         self._most_runs = (open_files - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_RUN
         self._limit_is_raised = False
         self._poll = select.poll()
+        self._timeout_ms: int | None = None
         self._daemon_is_there = True
 
     def work(self) -> None:
@@ -60,7 +61,7 @@ class Supervisor:
             self._poll.register(handle, select.POLLIN)
         try:
             while self._daemon_is_there:
-                self._pass(self._timeout_ms())
+                self._pass(IDLE_MS if self._unused and not self._runs else self._timeout_ms)
         finally:
             self._end_all()
 
@@ -74,11 +75,6 @@ class Supervisor:
         while self._unused and time.monotonic() < until:
             remove_if_empty(*self._unused.popleft())
 
-    def _timeout_ms(self) -> int | None:
-        if self._unused and not self._runs:
-            return IDLE_MS
-        return self._channel.timeout_ms()
-
     def _pass(self, timeout_ms: int | None) -> None:
         ready = self._poll.poll(timeout_ms)
         for handle, _ in ready:
@@ -88,7 +84,7 @@ class Supervisor:
                 self._handle_requests()
             elif handle == self._child_signals:
                 self._handle_exits()
-        self._channel.flush()
+        self._timeout_ms = self._channel.flush()
         if not ready and not self._runs:
             self._remove_empty_workspaces()
 
