@@ -110,21 +110,17 @@ def _number(facts: Facts, name: str) -> int:
 
 
 def _job(facts: Facts) -> str:
-    return f"job {short_id(str(facts['job_id']))}"
+    """Empty when the reason names no job."""
+    return f"job {short_id(str(facts['job_id']))}" if facts.get("job_id") else ""
+
+
+def _until(facts: Facts, now: int) -> str:
+    return duration(_number(facts, "at") - now)
 
 
 def _time(facts: Facts, now: int, clock: Clock) -> str:
     at = _number(facts, "at")
-    return f"scheduled for {clock(at)}, in {duration(at - now)}" if at > now else "due now: it joins its queue"
-
-
-def _retry(facts: Facts, now: int, clock: Clock) -> str:
-    number, most = _number(facts, "attempt") - 1, max(1, _number(facts, "max_attempts") - 1)
-    return f"retry {number} of {most} in {duration(_number(facts, 'at') - now)}"
-
-
-def _debounce(facts: Facts, now: int, clock: Clock) -> str:
-    return f"its subject has to be quiet for {duration(_number(facts, 'at') - now)} more"
+    return f"scheduled for {clock(at)}, in {_until(facts, now)}" if at > now else "due now: it joins its queue"
 
 
 def _idle(facts: Facts, now: int, clock: Clock) -> str:
@@ -137,14 +133,6 @@ def _idle(facts: Facts, now: int, clock: Clock) -> str:
 def _paused(facts: Facts, now: int, clock: Clock) -> str:
     what = f"queue {facts['queue']} is paused" if facts.get("queue") else "every queue is paused"
     return f"{what} until {clock(_number(facts, 'at'))}" if facts.get("at") is not None else what
-
-
-def _lane(facts: Facts, now: int, clock: Clock) -> str:
-    return f"{_job(facts) if facts.get('job_id') else 'a job'} of the same subject is still running"
-
-
-def _ahead(facts: Facts, now: int, clock: Clock) -> str:
-    return f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else f"next in {facts['queue']}"
 
 
 def _slots(facts: Facts, now: int, clock: Clock) -> str:
@@ -172,10 +160,6 @@ def _done(facts: Facts, now: int, clock: Clock) -> str:
     return f"done in {duration(_number(facts, 'at') - _number(facts, 'started_at'))}"
 
 
-def _superseded(facts: Facts, now: int, clock: Clock) -> str:
-    return f"superseded by {_job(facts)}" if facts.get("job_id") else "superseded"
-
-
 def _skipped(facts: Facts, now: int, clock: Clock) -> str:
     if facts.get("limit") == "ttl":
         return "skipped: it waited for a slot longer than its TTL"
@@ -184,22 +168,26 @@ def _skipped(facts: Facts, now: int, clock: Clock) -> str:
 
 RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "time": _time,
-    "retry": _retry,
-    "debounce": _debounce,
+    "retry": lambda facts, now, clock: (
+        f"retry {_number(facts, 'attempt') - 1} of {max(1, _number(facts, 'max_attempts') - 1)} in {_until(facts, now)}"
+    ),
+    "debounce": lambda facts, now, clock: f"its subject has to be quiet for {_until(facts, now)} more",
     "event": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
     "condition": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
     "idle": _idle,
     "power": lambda facts, now, clock: str(facts.get("detail") or "the machine has to be on mains power"),
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "paused": _paused,
-    "lane": _lane,
-    "ahead": _ahead,
+    "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
+    "ahead": lambda facts, now, clock: (
+        f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else f"next in {facts['queue']}"
+    ),
     "slots": _slots,
     "running": _running,
     "stopping": _running,
     "done": _done,
     "failed": lambda facts, now, clock: f"failed: {facts.get('error') or facts.get('code')}",
-    "superseded": _superseded,
+    "superseded": lambda facts, now, clock: f"superseded by {_job(facts)}" if _job(facts) else "superseded",
     "cancelled": lambda facts, now, clock: "cancelled",
     "skipped": _skipped,
 }

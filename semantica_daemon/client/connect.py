@@ -3,7 +3,6 @@
 import os
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -17,12 +16,7 @@ RETRY_EVERY_S = 0.02
 Report = Callable[[str], None]
 
 
-def report_to_stderr(text: str) -> None:
-    sys.stderr.write(f"semantica: {text}\n")
-    sys.stderr.flush()
-
-
-def connect_or_start(paths: Paths, *, start: bool = True, report: Report = report_to_stderr) -> socket.socket:
+def connect_or_start(paths: Paths, *, start: bool = True, report: Report = lambda _: None) -> socket.socket:
     """A connection to the daemon of these paths, which is ready; raises NoDaemon after a bounded time."""
     if len(os.fsencode(paths.socket)) > LONGEST_SOCKET:
         limit = f"more than {LONGEST_SOCKET} bytes"
