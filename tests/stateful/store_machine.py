@@ -70,6 +70,7 @@ class StoreMachine(OpenedStore):
         self.model.enqueue(first, committed.results[0])
         assert isinstance(committed.results[1], RuntimeError | Refusal)
         self.model.enqueue(last, committed.results[2])
+        self.model.queue_opened(self.queued)
         self.claimed(committed.claims)
 
     @rule(name=names, priority=st.sampled_from([None, 1]))
