@@ -61,8 +61,8 @@ def test_in_a_fresh_clone_one_command_does_everything_also_twice_at_once(home: P
     clone(here)
     (home / "bin" / "semantica").symlink_to(here / "scripts" / "semantica")
     with no_daemon_left(home):
-        first = say("hello", ["./scripts/semantica"], here, env)
-        second = say("there", [str(home / "bin" / "semantica")], home / "home", env)
+        first = start_echo("hello", ["./scripts/semantica"], here, env)
+        second = start_echo("there", [str(home / "bin" / "semantica")], home / "home", env)
         told, told_too = first.communicate(timeout=250), second.communicate(timeout=250)
         if "pip could not install" in told[1] + told_too[1]:
             skip_without_index(env, home)
@@ -72,13 +72,13 @@ def test_in_a_fresh_clone_one_command_does_everything_also_twice_at_once(home: P
         assert (told[1] + told_too[1]).count("started the daemon") == 1
         assert len(daemons(home)) == 1
         began = time.monotonic()
-        third = say("again", ["./scripts/semantica"], here, env)
+        third = start_echo("again", ["./scripts/semantica"], here, env)
         assert third.communicate(timeout=20) == ("again\n", "")
         assert time.monotonic() - began < 3, "what is made is not made again"
         assert (here / ".venv" / "bin" / "semanticad").exists()
 
 
-def say(word: str, command: list[str], cwd: Path, env: dict[str, str]) -> "subprocess.Popen[str]":
+def start_echo(word: str, command: list[str], cwd: Path, env: dict[str, str]) -> "subprocess.Popen[str]":
     pipe = subprocess.PIPE
     return subprocess.Popen(
         [*command, "run", "--", "echo", word], cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True

@@ -39,10 +39,10 @@ class Work:
         with suppress(OSError, EOFError):
             for number in range(calls):
                 self.unanswered = f"key-{number}"
-                self.acks[self.unanswered] = self.ask(process, self.unanswered)
+                self.acks[self.unanswered] = self.enqueue(process, self.unanswered)
         assert process.process.wait(30) == -9, process.stderr()
 
-    def ask(self, process: Process, key: str) -> dict[str, Any]:
+    def enqueue(self, process: Process, key: str) -> dict[str, Any]:
         spec = {"job_type": "semantica.noop", "idempotency_key": key, **self.spec}
         if self.journal is not None:
             spec |= {"job_type": "command", "payload": self.journal.command("escape", 0, key), "grace_ms": 100}
@@ -54,7 +54,7 @@ class Work:
         with Process(self.home).start() as process:
             invariants.check(self.home)
             process.call("queue.resume")
-            answers = {key: self.ask(process, key) for key in [*self.acks, self.unanswered]}
+            answers = {key: self.enqueue(process, key) for key in [*self.acks, self.unanswered]}
             for ack in answers.values():
                 assert process.call("job.wait", job_id=ack["job_id"])["finished"]
             invariants.check(self.home)
@@ -129,7 +129,7 @@ def test_a_claimed_command_that_never_began_is_known_as_interrupted(home: Path, 
         (job,) = process.call("job.list")["items"]
         assert (job["state"], job["error"]["code"], job["run_count"]) == ("FAILED", "E_ENGINE_CRASH", 1)
         assert process.call("event.list", event_types=["job.started"])["events"] == []
-        again = Work(home, journal, on_interrupt="requeue").ask(process, "another")
+        again = Work(home, journal, on_interrupt="requeue").enqueue(process, "another")
         assert process.call("job.wait", job_id=again["job_id"])["job"]["state"] == "DONE"
     assert len(journal.begun()) == 1
 
@@ -165,7 +165,7 @@ def test_it_is_found_by_its_mark_when_the_supervisor_is_dead_too(home: Path, jou
     """The daemon hears nothing more of what it has just ordered: a handler keeps it from listening."""
     (home / "config.toml").write_text(handlers.CONFIG)
     with Process(home).start() as process:
-        first = Work(home, journal).ask(process, "so that there is a supervisor")
+        first = Work(home, journal).enqueue(process, "so that there is a supervisor")
         assert process.call("job.wait", job_id=first["job_id"])["job"]["state"] == "DONE"
         spec = {"max_attempts": 2, "backoff_base_ms": 1, "payload": journal.command("escape", 400, "unheard")}
         jobs = [{"job_type": "command", **spec}, {"job_type": "block", "payload": {"ms": 30_000}}]
@@ -205,7 +205,7 @@ def test_killed_during_a_migration_the_next_start_goes_on(empty_home: Path, pass
     assert killed.process is not None
     assert killed.process.wait(40) == -9
     with Process(empty_home).start() as process:
-        assert process.call("job.wait", job_id=Work(empty_home).ask(process, "a")["job_id"])["finished"]
+        assert process.call("job.wait", job_id=Work(empty_home).enqueue(process, "a")["job_id"])["finished"]
         with sqlite3.connect(empty_home / "meta.db") as connection:
             versions = [row[0] for row in connection.execute("SELECT version FROM schema_version ORDER BY version")]
         connection.close()

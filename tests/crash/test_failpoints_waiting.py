@@ -34,11 +34,11 @@ class Listeners:
         with suppress(OSError, EOFError):
             for _ in range(40):
                 self.number += 1
-                self.ask(process, f"e{self.number}")
-                self.say(process, f"e{self.number}", first=True)
+                self.enqueue(process, f"e{self.number}")
+                self.emit(process, f"e{self.number}", first=True)
         assert process.process.wait(40) == -9, process.stderr()
 
-    def ask(self, process: Process, key: str) -> None:
+    def enqueue(self, process: Process, key: str) -> None:
         self.unanswered.append("job.enqueue")
         schedule = {"type": "CONDITION", "wait_for_event": key, "conditions": {f"{key}'": "1"}}
         spec: dict[str, Any] = {"job_type": "semantica.noop", "idempotency_key": key, "max_attempts": 3}
@@ -46,7 +46,7 @@ class Listeners:
         assert ack["job_id"] == self.jobs.setdefault(key, ack["job_id"])
         self.unanswered.pop()
 
-    def say(self, process: Process, key: str, first: bool) -> None:
+    def emit(self, process: Process, key: str, first: bool) -> None:
         """Both that it waits for; when there was no answer before, it may have come already."""
         for said in (key, f"{key}'"):
             self.unanswered.append("event.emit")
@@ -71,8 +71,8 @@ def test_killed_at_each_point_no_event_is_forgotten_and_no_time_of_a_schedule(ho
     assert name not in PASSAGES or {*listeners.unanswered} == {"job.enqueue", "event.emit"}
     with Process(home).start() as process:
         for number in range(1, listeners.number + 1):
-            listeners.ask(process, f"e{number}")
-            listeners.say(process, f"e{number}", first=False)
+            listeners.enqueue(process, f"e{number}")
+            listeners.emit(process, f"e{number}", first=False)
         seconds.stop(process)
         until_all_has_ended(process)
     with invariants.reading(home) as connection:

@@ -106,7 +106,7 @@ class EverySecond:
         seconds = Occurrences(1000, self.first)
         for event_type, payload in told:
             assert event_type == "schedule.fired", (event_type, payload)
-            seconds.told(event_type, json.loads(payload))
+            seconds.event(event_type, json.loads(payload))
         assert len(set(seconds.jobs)) == len(seconds.jobs), "one job for two times"
         return seconds
 

@@ -54,12 +54,12 @@ async def first_line(harness: Harness, job_id: str) -> str:
     return text.split("\n")[0]
 
 
-async def said(harness: Harness, job_id: str) -> Any:
+async def first_line_as_json(harness: Harness, job_id: str) -> Any:
     """Its first line, as JSON."""
     return json.loads(await first_line(harness, job_id))
 
 
-async def told(harness: Harness, argv: list[str], **spec: Any) -> Any:
+async def run_for_json(harness: Harness, argv: list[str], **spec: Any) -> Any:
     """What a command that ended well has written, as JSON."""
     job = await run(harness, argv, **spec)
     assert job["state"] == "DONE", (job["error"], await output(harness, job["job_id"]))

@@ -12,7 +12,7 @@ POWER = {"type": "CONDITION", "require_charging": True}
 BOTH = {**IDLE, "require_charging": True}
 
 
-class Told(Sources):
+class FakeSources(Sources):
     """The real sources that need no bus, pointed at folders that are not there and at a screen, of which they can tell
     nothing; so idleness is what editors say, and goes by the manual clock. `asked` and `let_go` count."""
 
@@ -37,9 +37,9 @@ class Told(Sources):
         return Power("told", self.mains, "on mains" if self.mains else "on battery, 40 %")
 
 
-def told(harness: Harness, mains: bool | None = False) -> Told:
+def use_fake_sources(harness: Harness, mains: bool | None = False) -> FakeSources:
     """Takes the place of the sources; before anything waits for them, so that the others are never asked."""
-    sources = Told(harness, mains)
+    sources = FakeSources(harness, mains)
     harness.daemon.machine._sources = sources
     return sources
 
@@ -48,10 +48,10 @@ async def type_something(harness: Harness, source: str = "nvim") -> None:
     await harness.call("machine.activity", source=source)
 
 
-class Asked:
+class ProbeCounts:
     """How often it was asked in a span of time."""
 
-    def __init__(self, harness: Harness, machine: Told) -> None:
+    def __init__(self, harness: Harness, machine: FakeSources) -> None:
         self._harness = harness
         self._machine = machine
 

@@ -25,7 +25,7 @@ async def view(harness: Harness, name: str = "s") -> Any:
     return await harness.call("schedule.get", schedule_id=name)
 
 
-async def told(harness: Harness, what: str, name: str = "s") -> list[dict[str, Any]]:
+async def schedule_events(harness: Harness, what: str, name: str = "s") -> list[dict[str, Any]]:
     """The payloads of its events of one type, each with the time of the event as `at`."""
     found = await events(harness, f"schedule.{what}")
     return [one["payload"] | {"at": one["timestamp_at"]} for one in found if one["payload"]["name"] == name]
@@ -33,7 +33,7 @@ async def told(harness: Harness, what: str, name: str = "s") -> list[dict[str, A
 
 async def fired(harness: Harness, name: str = "s") -> list[int]:
     """For which instants it fired; each has made exactly one job, and no other job is its own."""
-    payloads = await told(harness, "fired", name)
+    payloads = await schedule_events(harness, "fired", name)
     jobs = await jobs_of(harness, name)
     assert sorted(one["job_id"] for one in payloads) == sorted(job["job_id"] for job in jobs)
     return [one["trigger_at"] for one in payloads]

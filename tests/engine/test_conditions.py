@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.machines import Told, told
+from tests.engine.machines import FakeSources, use_fake_sources
 from tests.engine.sample_handlers import Door
 from tests.engine.stream import events, types_of
 from tests.harness import START, Harness, ManualClock, daemon
@@ -36,7 +36,7 @@ def spec_of(wanted: set[str], order: tuple[str, ...]) -> dict[str, Any]:
     return {"type": kind} | {key: value for thing in wanted for key, value in fields[thing].items()}
 
 
-async def meet(harness: Harness, machine: Told, thing: str) -> None:
+async def meet(harness: Harness, machine: FakeSources, thing: str) -> None:
     """Time and idleness come by themselves."""
     if thing == "power":
         machine.mains = True
@@ -61,7 +61,7 @@ def test_every_combination_is_there_and_each_thing_is_once_the_last() -> None:
 async def test_a_job_starts_when_the_last_thing_that_it_waits_for_is_met(home: Path, order: tuple[str, ...]) -> None:
     idle_ms = (order.index("idle") + 1) * STEP_MS
     async with daemon(home, ManualClock(), f"[daemon]\nmax_slots = 2\n[machine]\nidle_ms = {idle_ms}\n") as harness:
-        machine = told(harness)
+        machine = use_fake_sources(harness)
         await harness.call("machine.activity", source="editor")
         specs = [{"job_type": "semantica.noop", "schedule": spec_of(wanted, order)} for wanted in COMBINATIONS]
         acks = (await harness.call("job.enqueue_many", jobs=specs))["jobs"]

@@ -50,7 +50,7 @@ def on(address: str, clock: ManualClock, home: Path) -> Sources:
     return Sources(clock, lambda: 0, environment, Places(home / "dev", home / "seats", home / "supplies"), "linux")
 
 
-async def told(sources: Sources) -> dict[str, int | None]:
+async def idle_times(sources: Sources) -> dict[str, int | None]:
     return {answer.source: answer.idle_for_ms for answer in await sources.idle(first=False)}
 
 
@@ -66,7 +66,7 @@ async def test_each_source_answers_and_the_first_of_them_wins(bus: PrivateBus, s
     assert await sources.idle() == [Answer("mutter", 40_000, "no input for 40 s")]
     assert fake.asked == ["GetIdletime"]
     expected = {"mutter": 40_000, "screensaver": 50_000, "logind": 300_000, "tty": None, "load": None}
-    assert await told(sources) == expected
+    assert await idle_times(sources) == expected
     await fake.close()
 
 
@@ -314,7 +314,7 @@ async def test_nobody_is_started_by_being_asked(bus: PrivateBus, sources: Source
         (bus.services / f"{name}.service").write_text(f"[D-BUS Service]\nName={name}\nExec={start}\n")
     bus.kill()
     bus.start()
-    answers = await told(sources)
+    answers = await idle_times(sources)
     assert set(answers.values()) == {None}
     assert not started.exists()
     caller = await MessageBus(bus.address).connect()  # as anybody else would ask

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, Asked, told, type_something
+from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, ProbeCounts, type_something, use_fake_sources
 from tests.engine.manual_time import fire_only
 from tests.engine.stream import types_of
 from tests.harness import START, Harness, ManualClock, daemon
 
 
 async def test_a_job_starts_when_nobody_has_typed_for_idle_ms(desk: Harness) -> None:
-    told(desk)
+    use_fake_sources(desk)
     job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
     await type_something(desk)
     await desk.advance(10_000)
@@ -27,7 +27,7 @@ async def test_a_job_starts_when_nobody_has_typed_for_idle_ms(desk: Harness) -> 
 
 
 async def test_of_several_editors_the_one_last_typed_in_counts(desk: Harness) -> None:
-    told(desk)
+    use_fake_sources(desk)
     job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
     for source in ("nvim", "emacs", "nvim"):
         await type_something(desk, source)
@@ -39,7 +39,7 @@ async def test_of_several_editors_the_one_last_typed_in_counts(desk: Harness) ->
 
 
 async def test_nobody_can_tell_is_not_idle(desk: Harness) -> None:
-    machine = told(desk, mains=None)
+    machine = use_fake_sources(desk, mains=None)
     ids = [(await desk.enqueue(schedule=schedule))["job_id"] for schedule in (IDLE, POWER, BOTH)]
     await desk.advance(3 * IDLE_MS)
     assert {await desk.state(job_id) for job_id in ids} == {"SCHEDULED"}
@@ -52,7 +52,7 @@ async def test_nobody_can_tell_is_not_idle(desk: Harness) -> None:
 
 async def test_a_time_that_suspend_took_counts_as_idle(desk: Harness) -> None:
     """Nobody has typed in it; and it is noticed within 5 s of waking."""
-    told(desk)
+    use_fake_sources(desk)
     job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
     await type_something(desk)
     await desk.advance(1)
@@ -63,7 +63,7 @@ async def test_a_time_that_suspend_took_counts_as_idle(desk: Harness) -> None:
 
 
 async def test_a_clock_that_is_set_makes_nobody_idle(desk: Harness) -> None:
-    told(desk)
+    use_fake_sources(desk)
     job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
     await type_something(desk)
     assert isinstance(desk.clock, ManualClock)
@@ -75,7 +75,7 @@ async def test_a_clock_that_is_set_makes_nobody_idle(desk: Harness) -> None:
 
 
 async def test_mains_are_noticed_within_five_seconds(desk: Harness) -> None:
-    machine = told(desk, mains=False)
+    machine = use_fake_sources(desk, mains=False)
     job_id = (await desk.enqueue(schedule=POWER))["job_id"]
     await desk.advance(12_000)
     assert await desk.state(job_id) == "SCHEDULED"
@@ -85,7 +85,7 @@ async def test_mains_are_noticed_within_five_seconds(desk: Harness) -> None:
 
 
 async def test_idleness_lost_before_the_claim_puts_the_job_back_to_wait(desk: Harness) -> None:
-    told(desk)
+    use_fake_sources(desk)
     await desk.call("queue.pause", queue="q")
     job_id = (await desk.enqueue(queue="q", schedule=IDLE, ttl_ms=90_000))["job_id"]
     await type_something(desk)
@@ -104,7 +104,7 @@ async def test_idleness_lost_before_the_claim_puts_the_job_back_to_wait(desk: Ha
 
 
 async def test_power_lost_before_the_claim_puts_the_job_back_to_wait(desk: Harness) -> None:
-    machine = told(desk, mains=True)
+    machine = use_fake_sources(desk, mains=True)
     await desk.call("queue.pause", queue="q")
     ids = [(await desk.enqueue(queue="q", schedule=schedule))["job_id"] for schedule in (POWER, BOTH)]
     await type_something(desk)
@@ -123,7 +123,7 @@ async def test_power_lost_before_the_claim_puts_the_job_back_to_wait(desk: Harne
 
 async def test_many_that_wait_in_a_queue_all_go_back(desk: Harness) -> None:
     """More than are taken at a time; and who needs nothing stays."""
-    told(desk)
+    use_fake_sources(desk)
     await desk.call("queue.pause")
     specs = [{"job_type": "semantica.noop", "schedule": IDLE}] * 450 + [{"job_type": "semantica.noop"}]
     acks = (await desk.call("job.enqueue_many", jobs=specs))["jobs"]
@@ -141,7 +141,7 @@ async def test_many_that_wait_in_a_queue_all_go_back(desk: Harness) -> None:
 async def test_the_config_has_the_last_word(home: Path, idle: str, power: str) -> None:
     text = f'[machine]\nidle = "{idle}"\npower = "{power}"\n'
     async with daemon(home, ManualClock(), text) as harness:
-        machine = told(harness, mains=power != "mains")
+        machine = use_fake_sources(harness, mains=power != "mains")
         await type_something(harness)
         ids = [(await harness.enqueue(schedule=schedule))["job_id"] for schedule in (IDLE, POWER, BOTH)]
         await harness.advance(20_000)
@@ -160,8 +160,8 @@ async def test_the_config_has_the_last_word(home: Path, idle: str, power: str) -
 
 async def test_nobody_is_asked_while_nobody_waits(desk: Harness) -> None:
     """Neither for jobs that are not due, nor for those whose event has not come, nor when all are done."""
-    machine = told(desk, mains=True)
-    asked = Asked(desk, machine)
+    machine = use_fake_sources(desk, mains=True)
+    asked = ProbeCounts(desk, machine)
     assert await asked.during(30_000) == (0, 0)
     far = (await desk.enqueue(schedule={"type": "AFTER", "delay_ms": 30_000, "wait_for_idle": True}))["job_id"]
     unmet = (await desk.enqueue(schedule={**BOTH, "wait_for_event": "e"}))["job_id"]
@@ -183,7 +183,7 @@ async def test_nobody_is_asked_while_nobody_waits(desk: Harness) -> None:
 
 async def test_who_has_just_typed_need_not_be_asked_before_idle_ms_are_over(desk: Harness) -> None:
     """What an editor says is enough until then: no other source is woken for it, and no commit is made."""
-    machine = told(desk)
+    machine = use_fake_sources(desk)
     await desk.enqueue(schedule=IDLE)
     await type_something(desk)
     await desk.advance(3000)
@@ -194,7 +194,7 @@ async def test_who_has_just_typed_need_not_be_asked_before_idle_ms_are_over(desk
 
 
 async def test_who_was_asked_is_let_go_when_nobody_waits_any_more(desk: Harness) -> None:
-    machine = told(desk)
+    machine = use_fake_sources(desk)
     await type_something(desk)
     job_id = (await desk.enqueue(schedule=IDLE))["job_id"]
     await desk.settle()

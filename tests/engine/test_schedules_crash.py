@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.crashes import CRASHES, POINTS, crash
 from tests.engine.manual_time import leap
-from tests.engine.schedules import HOUR, fired, jobs_of, put, told, view
+from tests.engine.schedules import HOUR, fired, jobs_of, put, schedule_events, view
 from tests.harness import START, Harness, ManualClock, daemon
 
 
@@ -33,7 +33,7 @@ async def test_a_crash_at_the_instant_it_is_due_fires_it_once(home: Path, at: tu
         assert (await view(harness))["next_trigger_at"] == START + 2 * HOUR
         await leap(harness, HOUR)
         assert await fired(harness) == [START + HOUR, START + 2 * HOUR]
-        assert await told(harness, "skipped") == []
+        assert await schedule_events(harness, "skipped") == []
 
 
 @pytest.mark.parametrize("point", POINTS)

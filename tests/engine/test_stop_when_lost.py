@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.commands import first_line, gone, until
-from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, Asked, told, type_something
+from tests.engine.machines import BOTH, IDLE, IDLE_MS, POWER, ProbeCounts, type_something, use_fake_sources
 from tests.engine.sample_handlers import Door
 from tests.engine.stream import events
 from tests.harness import Harness
@@ -31,7 +31,7 @@ async def test_a_handler_that_asked_for_it_is_ended_and_runs_again_later(
     desk: Harness, door: Callable[[str], Door], job_type: str
 ) -> None:
     """Async and in a thread: its attempt is given back, so that one is enough."""
-    told(desk)
+    use_fake_sources(desk)
     place = door("a")
     job_id = await hold(desk, place, job_type=job_type, max_attempts=1)
     await type_something(desk)
@@ -64,7 +64,7 @@ async def running(harness: Harness) -> int:
 
 
 async def test_a_command_that_asked_for_it_is_really_ended_and_runs_again_later(desk: Harness, home: Path) -> None:
-    told(desk)
+    use_fake_sources(desk)
     script = f"echo $$; echo run >> {home}/runs; test -f {home}/enough || exec sleep 600"
     spec = {"payload": {"argv": ["sh", "-c", script], "cwd": "/"}, "max_attempts": 1}
     job_id = (await desk.enqueue("T", schedule=IDLE, stop_when_lost=True, **spec))["job_id"]
@@ -84,7 +84,7 @@ async def test_a_command_that_asked_for_it_is_really_ended_and_runs_again_later(
 
 
 async def test_a_command_that_will_not_go_is_killed_after_its_grace(desk: Harness) -> None:
-    told(desk)
+    use_fake_sources(desk)
     argv = ["sh", "-c", "trap '' TERM; echo $$; while :; do sleep 1; done"]
     spec: dict[str, Any] = {"payload": {"argv": argv, "cwd": "/"}, "grace_ms": 3000}
     job_id = (await desk.enqueue("T", schedule=IDLE, stop_when_lost=True, **spec))["job_id"]
@@ -104,7 +104,7 @@ async def test_a_run_that_ends_well_because_it_is_told_to_stop_is_not_done(
     desk: Harness, door: Callable[[str], Door], job_type: str
 ) -> None:
     """Who looks at ctx.cancelled returns early: taken for done, the rest of its work would be lost without a word."""
-    told(desk)
+    use_fake_sources(desk)
     job_id = await hold(desk, door("a"), job_type=job_type)
     await type_something(desk)
     await until_scheduled(desk, job_id)
@@ -113,7 +113,7 @@ async def test_a_run_that_ends_well_because_it_is_told_to_stop_is_not_done(
 
 
 async def test_a_thread_that_will_not_go_keeps_its_slot(desk: Harness, door: Callable[[str], Door]) -> None:
-    told(desk)
+    use_fake_sources(desk)
     place = door("a")
     job_id = await hold(desk, place, job_type="deaf", grace_ms=1000)
     await type_something(desk)
@@ -126,7 +126,7 @@ async def test_a_thread_that_will_not_go_keeps_its_slot(desk: Harness, door: Cal
 
 
 async def test_power_lost_ends_a_run_that_asked_for_it(desk: Harness, door: Callable[[str], Door]) -> None:
-    machine = told(desk, mains=True)
+    machine = use_fake_sources(desk, mains=True)
     place = door("a")
     spec = {"payload": {"door": "a"}, "schedule": POWER, "stop_when_lost": True}
     job_id = (await desk.enqueue("hold", **spec))["job_id"]
@@ -146,7 +146,7 @@ async def test_power_lost_ends_a_run_that_asked_for_it(desk: Harness, door: Call
 
 
 async def test_a_run_that_did_not_ask_for_it_is_left_alone(desk: Harness, door: Callable[[str], Door]) -> None:
-    machine = told(desk, mains=True)
+    machine = use_fake_sources(desk, mains=True)
     place = door("a")
     job_id = (await desk.enqueue("hold", payload={"door": "a"}, schedule=BOTH))["job_id"]
     await type_something(desk)
@@ -162,7 +162,7 @@ async def test_a_run_that_did_not_ask_for_it_is_left_alone(desk: Harness, door: 
 
 
 async def test_a_cancel_of_a_run_that_is_being_ended_wins(desk: Harness, door: Callable[[str], Door]) -> None:
-    told(desk)
+    use_fake_sources(desk)
     place = door("a")
     job_id = await hold(desk, place, job_type="deaf", grace_ms=1000)
     await type_something(desk)
@@ -174,8 +174,8 @@ async def test_a_cancel_of_a_run_that_is_being_ended_wins(desk: Harness, door: C
 async def test_a_run_that_would_have_to_stop_is_looked_after_every_five_seconds(
     desk: Harness, door: Callable[[str], Door]
 ) -> None:
-    machine = told(desk)
-    asked = Asked(desk, machine)
+    machine = use_fake_sources(desk)
+    asked = ProbeCounts(desk, machine)
     place = door("a")
     job_id = await hold(desk, place)
     assert await asked.during(30_000) == (6, 0)

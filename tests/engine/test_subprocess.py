@@ -8,7 +8,7 @@ from typing import Any
 
 from semantica_daemon.processes import table
 from tests.cases import each_case
-from tests.engine.commands import output, python, run, said, sh, start, told
+from tests.engine.commands import first_line_as_json, output, python, run, run_for_json, sh, start
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, daemon
 from tests.rpc.wire import rows
@@ -35,11 +35,11 @@ HOME = os.path.realpath(os.path.expanduser("~"))
 
 async def test_argv_goes_to_the_command_as_it_is_and_to_no_shell(house: Harness) -> None:
     hostile = ["a b", "$HOME", "`id`", "*", "", "ä\n", "--", "; exit 1"]
-    assert (await told(house, [*python(ME), *hostile]))["argv"] == hostile
+    assert (await run_for_json(house, [*python(ME), *hostile]))["argv"] == hostile
 
 
 async def test_cwd_stdin_and_umask_are_those_of_the_payload(house: Harness, tmp_path: Path) -> None:
-    me = await told(house, python(ME), cwd=str(tmp_path), stdin="two\nlines ä", umask=0o027)
+    me = await run_for_json(house, python(ME), cwd=str(tmp_path), stdin="two\nlines ä", umask=0o027)
     assert (me["cwd"], me["stdin"], me["umask"]) == (str(tmp_path), "two\nlines ä", 0o027)
 
 
@@ -51,7 +51,7 @@ async def test_without_them_it_is_at_home_reads_nothing_and_others_may_read_its_
 
 
 async def test_it_leads_a_session_of_its_own_and_has_nothing_open_but_its_streams(house: Harness) -> None:
-    me = await told(house, python(ME))
+    me = await run_for_json(house, python(ME))
     assert (me["leads"], me["open"], me["tty"]) == (True, [0, 1, 2], False)
     assert me["soft"] == 1024, "the limit that jobs are given, not the daemon's own"
     assert me["parent"] != os.getpid(), "the daemon does not start it itself"
@@ -102,7 +102,7 @@ async def test_a_command_that_fails_is_tried_again_and_each_run_has_its_own_log(
 
 async def test_its_identity_is_committed_and_told_once_it_exists(house: Harness) -> None:
     job_id = await start(house, python("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
-    pid = await said(house, job_id)
+    pid = await first_line_as_json(house, job_id)
     process = table.find_process(pid)
     assert process is not None
     job = await house.job(job_id)
@@ -135,11 +135,11 @@ async def test_what_could_not_be_started_was_never_told_to_have_started(house: H
 
 async def test_a_trace_goes_on_in_the_command(house: Harness) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
-    env = (await told(house, python(ME), traceparent=f"00-{trace}-b7ad6b7169203331-01"))["env"]
+    env = (await run_for_json(house, python(ME), traceparent=f"00-{trace}-b7ad6b7169203331-01"))["env"]
     version, found, span, flags = env["TRACEPARENT"].split("-")
     assert (version, found, len(span), flags) == ("00", trace, 16, "01")
     assert span != "b7ad6b7169203331", "a span of its own"
-    assert "TRACEPARENT" not in (await told(house, python(ME)))["env"]
+    assert "TRACEPARENT" not in (await run_for_json(house, python(ME)))["env"]
 
 
 async def test_it_knows_who_it_is_and_where_its_files_go(house: Harness) -> None:

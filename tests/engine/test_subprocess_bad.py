@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 
 from tests.cases import each_case
-from tests.engine.commands import WAIT, family, first_line, gone, output, python, run, said, sh, start, until
+from tests.engine.commands import (
+    WAIT,
+    family,
+    first_line,
+    first_line_as_json,
+    gone,
+    output,
+    python,
+    run,
+    sh,
+    start,
+    until,
+)
 from tests.harness import Harness, RpcError
 from tests.rpc.wire import stored
 from tests.supervisor.families import marked
@@ -144,7 +156,7 @@ async def test_a_command_that_closes_its_streams_is_waited_for(house: Harness, t
 async def test_a_command_that_stops_itself_can_be_woken_and_ends(house: Harness) -> None:
     program = "import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGSTOP); print('on')"
     job_id = await start(house, python(program))
-    pid = await said(house, job_id)
+    pid = await first_line_as_json(house, job_id)
     await until(lambda: Path(f"/proc/{pid}/stat").read_text().split()[2] == "T")
     assert await house.state(job_id) == "RUNNING"
     os.kill(pid, 18)
@@ -168,7 +180,7 @@ async def test_a_command_that_forks_a_daemon_ends_and_so_does_the_daemon(house: 
     )
     job_id = await start(house, family(program))
     job = await house.ended(job_id)
-    assert (job["state"], gone(*await said(house, job_id))) == ("DONE", True)
+    assert (job["state"], gone(*await first_line_as_json(house, job_id))) == ("DONE", True)
 
 
 async def test_a_command_that_ignores_everything_it_can_is_ended(house: Harness) -> None:
@@ -177,7 +189,7 @@ async def test_a_command_that_ignores_everything_it_can_is_ended(house: Harness)
         f"print([os.getpid()]); {WAIT}"
     )
     job_id = await start(house, family(program), grace_ms=100)
-    pids = await said(house, job_id)
+    pids = await first_line_as_json(house, job_id)
     await house.call("job.cancel", job_id=job_id, wait_ms=5000)
     assert (await house.state(job_id), gone(*pids)) == ("CANCELLED", True)
 

@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.commands import WAIT, family, first_line, gone, output, run, said, sh, start, supervisors, until
+from tests.engine.commands import (
+    WAIT,
+    family,
+    first_line,
+    first_line_as_json,
+    gone,
+    output,
+    run,
+    sh,
+    start,
+    supervisors,
+    until,
+)
 from tests.engine.stream import events, types_of
 from tests.harness import Harness, ManualClock, daemon
 from tests.supervisor.families import is_there, marked
@@ -122,7 +134,7 @@ async def test_a_supervisor_that_does_not_answer_is_replaced_and_nothing_runs_tw
 async def test_a_supervisor_that_stays_stuck_is_ended_with_all_it_has(kept: Harness, tmp_path: Path) -> None:
     """It holds up the output and the end of every run it has, and nobody could end them."""
     running = await start(kept, family(f"print([os.getpid(), child(os.setsid, twice)]); {WAIT}"))
-    pids = await said(kept, running)
+    pids = await first_line_as_json(kept, running)
     (stuck,) = supervisors(kept)
     os.kill(stuck, signal.SIGSTOP)
     asked = await start(kept, sh(f"touch {tmp_path}/ran"))
@@ -151,7 +163,7 @@ async def test_when_the_supervisor_is_killed_its_runs_end_and_the_next_job_gets_
         f"print([os.getpid(), child(), child(os.setsid, twice, deaf), hidden()]); {WAIT}"
     )
     job_id = await start(house, family(program), on_interrupt=on_interrupt)
-    pids = await said(house, job_id)
+    pids = await first_line_as_json(house, job_id)
     first = (await house.job(job_id))["run_id"]
     (tmp_path / "second").touch()
     os.kill(pid, signal.SIGKILL)
@@ -168,7 +180,7 @@ async def test_a_cancel_that_was_accepted_holds_though_the_supervisor_dies(house
     job_id = await start(
         house, family(f"deaf(); print([os.getpid()]); {WAIT}"), on_interrupt="requeue", grace_ms=60_000
     )
-    pids = await said(house, job_id)
+    pids = await first_line_as_json(house, job_id)
     assert (await house.call("job.cancel", job_id=job_id))["cancelling"] == [job_id]
     os.kill(supervisors(house)[0], signal.SIGKILL)
     job = await house.ended(job_id)

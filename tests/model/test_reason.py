@@ -33,7 +33,7 @@ def standing(state: str, **changed: Any) -> JobSituation:
     return JobSituation(**{**nothing, **given, **changed})
 
 
-def told(state: str, seen: MachineStatus = BUSY, **changed: Any) -> Explanation:
+def explained(state: str, seen: MachineStatus = BUSY, **changed: Any) -> Explanation:
     return explain(standing(state, **changed), seen, NOW, lambda at: f"[{at - NOW}]")
 
 
@@ -90,7 +90,7 @@ WAITING: list[tuple[dict[str, Any], MachineStatus, Reason]] = [
 
 @each_case(("changed", "seen", "reason"), WAITING)
 def test_a_scheduled_job_waits(changed: dict[str, Any], seen: MachineStatus, reason: Reason) -> None:
-    found = told("SCHEDULED", seen, **changed)
+    found = explained("SCHEDULED", seen, **changed)
     assert found.reasons == [reason]
     assert (found.summary, found.queue_position, found.state) == (reason.message, None, "SCHEDULED")
 
@@ -133,7 +133,7 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
 
 @each_case(("changed", "reasons"), QUEUED)
 def test_a_queued_job_waits(changed: dict[str, Any], reasons: list[Reason]) -> None:
-    found = told("QUEUED", **changed)
+    found = explained("QUEUED", **changed)
     assert found.reasons == reasons
     assert found.summary == "; ".join(reason.message for reason in reasons)
     assert found.queue_position == changed["ahead"]
@@ -207,25 +207,25 @@ OVER: list[tuple[str, dict[str, Any], Reason]] = [
 
 @each_case(("state", "changed", "reason"), OVER)
 def test_a_job_that_does_not_wait(state: str, changed: dict[str, Any], reason: Reason) -> None:
-    found = told(state, **changed)
+    found = explained(state, **changed)
     assert (found.reasons, found.summary) == ([reason], reason.message)
     assert (found.queue_position, found.estimated_start_at) == (None, None)
 
 
 def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
-    found = told(
+    found = explained(
         "SCHEDULED", ON_BATTERY, scheduled_at=NOW + 7_200_000, wait_for_event="e", conditions=MET, require_charging=1
     )
     assert found.summary == (
         "scheduled for [7200000], in 2h00m; event e is not emitted yet; event b=2 is not emitted yet; on battery (80 %)"
     )
     assert [reason.kind for reason in found.reasons] == ["time", "event", "condition", "power"]
-    both = told("QUEUED", ahead=2, paused=True, slots=1, running=(run(1),), lane_runs=OTHER)
+    both = explained("QUEUED", ahead=2, paused=True, slots=1, running=(run(1),), lane_runs=OTHER)
     assert [reason.kind for reason in both.reasons] == ["paused", "lane", "ahead", "slots"]
 
 
 def test_what_has_come_or_is_so_is_no_reason() -> None:
-    found = told(
+    found = explained(
         "SCHEDULED",
         MachineStatus(idle=True, charging=True),
         wait_for_idle=1,
@@ -256,7 +256,7 @@ def test_what_has_come_or_is_so_is_no_reason() -> None:
 def test_a_scheduled_job_starts_when_the_last_of_it_holds_if_anybody_can_know(
     changed: dict[str, Any], seen: MachineStatus, expected: int | None
 ) -> None:
-    assert told("SCHEDULED", seen, **changed).estimated_start_at == expected
+    assert explained("SCHEDULED", seen, **changed).estimated_start_at == expected
 
 
 def simulated(job: JobSituation, running: list[UnderWay], slots: int, begins: int, took: int) -> int:
@@ -293,7 +293,7 @@ def test_the_estimated_start_is_what_a_simulation_of_the_queue_gives(
     begins = NOW + (paused_ms or 0)
     own = simulated(job, [one for one in running if one.queue == "build"], slots, begins, took)
     everybody = simulated(job, running, max_slots, begins, took)
-    assert told("QUEUED", **given, recent_run_ms=took).estimated_start_at == max(own, everybody)
+    assert explained("QUEUED", **given, recent_run_ms=took).estimated_start_at == max(own, everybody)
 
 
 IN_LANE: dict[str, Any] = {"ahead": 0, "lane_runs": OTHER, "slots": 2, "max_slots": 3, "running": (run(NOW - 5),)}
@@ -336,8 +336,8 @@ IN_LANE: dict[str, Any] = {"ahead": 0, "lane_runs": OTHER, "slots": 2, "max_slot
     ],
 )
 def test_before_a_run_has_ended_and_in_special_cases(changed: dict[str, Any], expected: int | None) -> None:
-    assert told("QUEUED", **changed).estimated_start_at == expected
+    assert explained("QUEUED", **changed).estimated_start_at == expected
 
 
 def test_it_tells_how_often_it_was_claimed_in_vain() -> None:
-    assert told("QUEUED", ahead=0, claim_attempts=2).claim_attempts == 2
+    assert explained("QUEUED", ahead=0, claim_attempts=2).claim_attempts == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine import sample_handlers
-from tests.engine.machines import told
+from tests.engine.machines import use_fake_sources
 from tests.harness import Harness, ManualClock, daemon
 from tests.homes import migrated_home
 
@@ -30,6 +30,6 @@ async def desk(home: Path) -> AsyncIterator[Harness]:
     and nobody but editors can tell."""
     sample_handlers.doors["a"] = sample_handlers.Door()
     async with daemon(home, ManualClock(), sample_handlers.config()) as harness:
-        told(harness, mains=False)
+        use_fake_sources(harness, mains=False)
         yield harness
         sample_handlers.doors.pop("a").open.set()

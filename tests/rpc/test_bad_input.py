@@ -140,12 +140,13 @@ async def test_bad_input_gets_its_code_and_harms_nobody(
         wire.put(request("initialized", id="first"))
         assert (await wire.message())["id"] == "first"
     async with nobody_notices(shared, shared_home):
-        reply = await wire.ask(body)
+        reply = await wire.request(body)
         assert reply["error"]["code"] in codes, reply["error"]
         assert set(reply) == {"jsonrpc", "id", "error"}
         assert {"code", "retryable", "hint"} <= set(reply["error"]["data"])
         assert len(json.dumps(reply)) < 20_000, "a refusal does not repeat what it refuses"
-        assert (await wire.ask(request("initialized", id="after"))) == {"jsonrpc": "2.0", "id": "after", "result": None}
+        reply = await wire.request(request("initialized", id="after"))
+        assert reply == {"jsonrpc": "2.0", "id": "after", "result": None}
     wire.close()
 
 
@@ -153,7 +154,7 @@ async def test_bad_input_gets_its_code_and_harms_nobody(
 async def test_a_refusal_carries_the_id_when_there_is_one(shared: Harness, name: str) -> None:
     for text, value in ((b"7", 7), (b'"seven"', "seven"), (b"1.5", 1.5), (b"null", None)):
         wire = await Wire.open(shared.paths.socket)
-        reply = await wire.ask(BAD[name][0].replace(b'"id":1', b'"id":' + text, 1))
+        reply = await wire.request(BAD[name][0].replace(b'"id":1', b'"id":' + text, 1))
         assert reply["id"] == value
 
 
@@ -231,11 +232,11 @@ async def test_the_last_generation_there_can_be_ends_a_lane_with_a_refusal(real:
     wire = await Wire.open(real.paths.socket)
     spec: dict[str, Any] = {"job_type": "semantica.noop", "subject_key": "s"}
     for generation in (2**63 - 1, 2**63 - 2):
-        reply = await wire.ask(request("job.enqueue", **spec, generation=generation))
+        reply = await wire.request(request("job.enqueue", **spec, generation=generation))
         if "result" in reply:
             await real.ended(reply["result"]["job_id"])
     for _ in range(3):
-        reply = await wire.ask(request("job.enqueue", **spec))
+        reply = await wire.request(request("job.enqueue", **spec))
         assert "result" in reply or reply["error"]["code"] in (-32602, 4000, 4002)
         if "result" in reply:
             await real.ended(reply["result"]["job_id"])
@@ -243,9 +244,9 @@ async def test_the_last_generation_there_can_be_ends_a_lane_with_a_refusal(real:
 
 async def test_a_queue_rule_nobody_knows_is_refused(real: Harness) -> None:
     wire = await Wire.open(real.paths.socket)
-    error = (await wire.ask(request("queue.configure", queue="q", on_running="zzz")))["error"]
+    error = (await wire.request(request("queue.configure", queue="q", on_running="zzz")))["error"]
     assert (error["code"], error["data"]["path"]) == (PARAMS, "$.on_running")
-    error = (await wire.ask(request("queue.resume", queue="*")))["error"]
+    error = (await wire.request(request("queue.resume", queue="*")))["error"]
     assert (error["code"], error["data"]["path"]) == (PARAMS, "$.queue")
 
 
@@ -253,7 +254,7 @@ async def test_a_batch_with_bad_input_in_it_answers_the_rest(real: Harness) -> N
     """What is wrong only inside one part is that part's; what breaks the array is everybody's."""
     wire = await Wire.open(real.paths.socket)
     parts = [BAD[name][0] for name in ("bad utf-8 in payload", "2^63 in payload", "no version", "1e400 as id")]
-    reply = await wire.ask(b"[" + b",".join([*parts, request("initialized", id="good")]) + b"]")
+    reply = await wire.request(b"[" + b",".join([*parts, request("initialized", id="good")]) + b"]")
     if isinstance(reply, dict):
         assert reply["error"]["code"] == PARSE
         return

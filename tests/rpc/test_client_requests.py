@@ -18,7 +18,7 @@ async def connected(harness: Harness, headers: bool) -> tuple[Wire, Connection]:
     """A client and the daemon's side of it."""
     before = set(harness.daemon.server._connections._open)
     wire = await Wire.open(harness.paths.socket, headers)
-    assert (await wire.ask(request("initialized", id=1)))["id"] == 1
+    assert (await wire.request(request("initialized", id=1)))["id"] == 1
     (connection,) = set(harness.daemon.server._connections._open) - before
     return wire, connection
 
@@ -50,7 +50,7 @@ async def test_calls_of_the_client_go_on_meanwhile_also_with_ids_that_look_the_s
     wire, connection = await connected(real, headers)
     asked = asking(connection)
     sent = await wire.message()
-    assert (await wire.ask(request("initialized", id=sent["id"])))["id"] == sent["id"]
+    assert (await wire.request(request("initialized", id=sent["id"])))["id"] == sent["id"]
     assert not asked.done()
     wire.put(response(sent, result=1))
     assert await asked == 1
@@ -73,9 +73,9 @@ async def test_a_client_that_does_not_answer_in_time_is_no_response_and_its_late
     wire, connection = await connected(real, False)
     with pytest.raises(NoResponse, match=r"within 0\.05 s"):
         await asking(connection, 0.05)
-    late = await wire.ask(response(await wire.message(), result=1))
+    late = await wire.request(response(await wire.message(), result=1))
     assert late["error"]["code"] == -32600
-    assert (await wire.ask(request("initialized", id=2)))["id"] == 2
+    assert (await wire.request(request("initialized", id=2)))["id"] == 2
 
 
 @pytest.mark.parametrize("end", [Wire.close, Wire.half_close])

@@ -152,7 +152,7 @@ async def test_a_client_that_is_gone_gives_its_place_back(manual: Harness, doing
 async def test_a_half_closed_subscriber_is_not_taken_for_gone(manual: Harness) -> None:
     """socat - UNIX:… < request: the client has said all it wants to say, and reads on."""
     wire = await Wire.open(manual.paths.socket)
-    await wire.ask(request("event.subscribe"))
+    await wire.request(request("event.subscribe"))
     wire.half_close()
     for _ in range(10):
         await manual.advance(1000)

@@ -39,7 +39,7 @@ async def every_event(harness: Harness) -> list[dict[str, Any]]:
     return found
 
 
-async def told(client: Client, harness: Harness) -> list[dict[str, Any]]:
+async def events_so_far(client: Client, harness: Harness) -> list[dict[str, Any]]:
     """All events that have come: the last is a mark of our own, put behind them. Gaps are not expected here."""
     (mark,) = [job["job_id"] for job in (await harness.call("job.enqueue_many", jobs=[MARK]))["jobs"]]
     found: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ async def test_replay_and_live_tell_the_same_events(real: Harness) -> None:
     live = await real.client()
     await live.call("event.subscribe", since=0)
     await some_life(real)
-    seen = await told(live, real)
+    seen = await events_so_far(live, real)
     replay = await real.client()
     await replay.call("event.subscribe", since=0)
     again = await replay.events(len(seen))
@@ -78,7 +78,7 @@ async def test_without_since_a_subscription_begins_now(real: Harness) -> None:
     client = await real.client()
     answer = await client.call("event.subscribe")
     assert answer["sequence"] == (await every_event(real))[-1]["sequence"]
-    assert await told(client, real) == []
+    assert await events_so_far(client, real) == []
 
 
 def chosen(events: list[dict[str, Any]], filters: dict[str, Any], ids: list[str]) -> list[int]:
@@ -243,11 +243,11 @@ async def test_a_live_subscription_goes_on_after_a_restart_where_it_was(home: Pa
         client = await harness.client()
         begun = await client.call("event.subscribe", since=0)
         await some_life(harness)
-        seen = await told(client, harness)
+        seen = await events_so_far(client, harness)
     async with daemon(home, seed=1) as harness:
         client = await harness.client()
         await client.call("event.subscribe", since=seen[-1]["sequence"], epoch=begun["epoch"])
-        seen += await told(client, harness)
+        seen += await events_so_far(client, harness)
         assert [event["sequence"] for event in seen] == list(range(1, len(seen) + 1))
         assert [event["event_type"] for event in seen[-2:]] == ["daemon.stopping", "daemon.started"]
 

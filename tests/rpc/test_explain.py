@@ -20,7 +20,7 @@ async def why(harness: Harness, job_id: str) -> Any:
     return found
 
 
-async def said(harness: Harness, job_id: str) -> tuple[list[str], str]:
+async def kinds_and_summary(harness: Harness, job_id: str) -> tuple[list[str], str]:
     found = await why(harness, job_id)
     return [reason["kind"] for reason in found["reasons"]], found["summary"]
 
@@ -64,13 +64,13 @@ async def test_a_retry(desk: Harness) -> None:
 async def test_a_quiet_lane(desk: Harness) -> None:
     job_id = (await desk.enqueue(subject_key="s", debounce_ms=5000))["job_id"]
     await desk.advance(2000)
-    assert await said(desk, job_id) == (["debounce"], "its subject has to be quiet for 3s more")
+    assert await kinds_and_summary(desk, job_id) == (["debounce"], "its subject has to be quiet for 3s more")
 
 
 async def test_an_event_and_conditions_and_only_those_that_have_not_come(desk: Harness) -> None:
     wants = {"type": "CONDITION", "wait_for_event": "git:commit", "conditions": {"branch": "main", "ci": "green"}}
     job_id = (await desk.enqueue(schedule=wants))["job_id"]
-    kinds, summary = await said(desk, job_id)
+    kinds, summary = await kinds_and_summary(desk, job_id)
     assert kinds == ["event", "condition", "condition"]
     assert summary == "; ".join(f"event {one} is not emitted yet" for one in ("git:commit", "branch=main", "ci=green"))
     await desk.call("event.emit", key="git:commit")
@@ -104,10 +104,10 @@ async def test_everything_at_once(desk: Harness) -> None:
     wants = {"type": "AFTER", "delay_ms": 60_000, "wait_for_idle": True, "require_charging": True}
     wants |= {"wait_for_event": "e", "conditions": {"a": "1"}}
     job_id = (await desk.enqueue(schedule=wants))["job_id"]
-    kinds, _ = await said(desk, job_id)
+    kinds, _ = await kinds_and_summary(desk, job_id)
     assert kinds == ["time", "event", "condition", "idle", "power"]
     await desk.advance(60_000)
-    assert (await said(desk, job_id))[0] == ["event", "condition", "idle", "power"]
+    assert (await kinds_and_summary(desk, job_id))[0] == ["event", "condition", "idle", "power"]
 
 
 @pytest.mark.parametrize("every", [False, True], ids=["one queue", "all of them"])
@@ -141,7 +141,7 @@ async def test_the_ones_ahead_and_the_position(desk: Harness) -> None:
 async def test_all_slots_taken_by_other_queues(desk: Harness) -> None:
     await busy(desk, 2)
     job_id = (await desk.enqueue(queue="other"))["job_id"]
-    assert await said(desk, job_id) == (["slots"], "2 of 2 slots are in use")
+    assert await kinds_and_summary(desk, job_id) == (["slots"], "2 of 2 slots are in use")
 
 
 async def test_a_lane_that_runs(desk: Harness) -> None:
@@ -152,7 +152,7 @@ async def test_a_lane_that_runs(desk: Harness) -> None:
     assert [(one["kind"], one["job_id"]) for one in found["reasons"]] == [("lane", first)]
     assert found["summary"] == f"job {first[:8]} of the same subject is still running"
     await desk.advance(2000)
-    assert await said(desk, first) == (["running"], "running for 2s; a newer job of its subject is known")
+    assert await kinds_and_summary(desk, first) == (["running"], "running for 2s; a newer job of its subject is known")
 
 
 async def test_an_earlier_job_of_the_same_schedule(desk: Harness) -> None:
@@ -166,7 +166,7 @@ async def test_an_earlier_job_of_the_same_schedule(desk: Harness) -> None:
 async def test_a_run(desk: Harness) -> None:
     (job_id,) = await busy(desk, 1, max_attempts=3, grace_ms=60_000)
     await desk.advance(5000)
-    assert await said(desk, job_id) == (["running"], "running for 5s, attempt 1 of 3")
+    assert await kinds_and_summary(desk, job_id) == (["running"], "running for 5s, attempt 1 of 3")
 
 
 async def test_a_run_that_will_not_stop(desk: Harness) -> None:
@@ -175,7 +175,7 @@ async def test_a_run_that_will_not_stop(desk: Harness) -> None:
     await desk.advance(5000)
     await desk.call("job.cancel", job_id=job_id)
     await desk.advance(3000)
-    kinds, summary = await said(desk, job_id)
+    kinds, summary = await kinds_and_summary(desk, job_id)
     assert (kinds, summary) == (["stopping"], "running for 8s, asked to stop 3s ago")
 
 
@@ -191,13 +191,13 @@ async def test_every_end(desk: Harness) -> None:
     expired = (await desk.enqueue(ttl_ms=1000))["job_id"]
     late = (await desk.enqueue(deadline=START + 1000))["job_id"]
     await desk.advance(1000)
-    assert await said(desk, done) == (["done"], "done in 0ms")
-    assert await said(desk, failed) == (["failed"], "failed: semantica_daemon.failures.Permanent: never")
+    assert await kinds_and_summary(desk, done) == (["done"], "done in 0ms")
+    assert await kinds_and_summary(desk, failed) == (["failed"], "failed: semantica_daemon.failures.Permanent: never")
     assert (await why(desk, failed))["reasons"][0]["code"] == "E_HANDLER"
-    assert await said(desk, cancelled) == (["cancelled"], "cancelled")
-    assert await said(desk, superseded) == (["superseded"], f"superseded by job {winner[:8]}")
-    assert await said(desk, expired) == (["skipped"], "skipped: it waited for a slot longer than its TTL")
-    assert await said(desk, late) == (["skipped"], "skipped: its deadline passed before it started")
+    assert await kinds_and_summary(desk, cancelled) == (["cancelled"], "cancelled")
+    assert await kinds_and_summary(desk, superseded) == (["superseded"], f"superseded by job {winner[:8]}")
+    assert await kinds_and_summary(desk, expired) == (["skipped"], "skipped: it waited for a slot longer than its TTL")
+    assert await kinds_and_summary(desk, late) == (["skipped"], "skipped: its deadline passed before it started")
     for job_id in (done, failed, cancelled, superseded, expired, late):
         found = await why(desk, job_id)
         assert (found["queue_position"], found["estimated_start_at"]) == (None, None)

@@ -22,7 +22,7 @@ async def wired(harness: Harness, headers: bool = False) -> Wire:
 async def test_both_framings_answer_in_kind(shared: Harness, headers: bool) -> None:
     wire = await wired(shared, headers)
     for number in range(3):
-        reply = await wire.ask(request("admin.health", id=number))
+        reply = await wire.request(request("admin.health", id=number))
         assert (reply["id"], reply["result"]["status"]) == (number, "ready")
 
 
@@ -31,12 +31,12 @@ async def test_both_framings_answer_in_kind(shared: Harness, headers: bool) -> N
 async def test_leading_blanks_do_not_decide_the_framing(shared: Harness, headers: bool, blanks: bytes) -> None:
     wire = await wired(shared, headers)
     wire.send(blanks)
-    assert (await wire.ask(HELLO))["result"]["status"] == "ready"
+    assert (await wire.request(HELLO))["result"]["status"] == "ready"
 
 
 async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(shared: Harness) -> None:
     wire = await wired(shared)
-    (reply,) = await wire.ask(b"[" + HELLO + b"]")
+    (reply,) = await wire.request(b"[" + HELLO + b"]")
     assert reply["result"]["status"] == "ready"
 
 
@@ -90,27 +90,27 @@ async def test_empty_lines_between_messages_are_nothing(shared: Harness) -> None
 
 async def test_a_framed_body_may_span_lines_and_begin_with_blanks(shared: Harness) -> None:
     wire = await wired(shared, headers=True)
-    reply = await wire.ask(b'\n {"jsonrpc": "2.0",\n "id": 1,\n "method": "initialized"}\n')
+    reply = await wire.request(b'\n {"jsonrpc": "2.0",\n "id": 1,\n "method": "initialized"}\n')
     assert reply == {"jsonrpc": "2.0", "id": 1, "result": None}
-    (reply,) = await wire.ask(b'\n [{"jsonrpc": "2.0", "id": 2, "method": "initialized"}]\n')
+    (reply,) = await wire.request(b'\n [{"jsonrpc": "2.0", "id": 2, "method": "initialized"}]\n')
     assert reply == {"jsonrpc": "2.0", "id": 2, "result": None}
 
 
 async def test_the_framing_is_kept_for_the_connection(shared: Harness) -> None:
     """Headers on a connection of lines are lines that are no JSON; the connection goes on."""
     wire = await wired(shared)
-    await wire.ask(HELLO)
+    await wire.request(HELLO)
     wire.send(b"Content-Length: 10\r\n")
     assert (await wire.message())["error"]["code"] == -32700
-    assert (await wire.ask(HELLO))["result"]["status"] == "ready"
+    assert (await wire.request(HELLO))["result"]["status"] == "ready"
 
 
 async def test_large_messages_pass_in_both_directions(shared: Harness) -> None:
     payload = {"text": "ä" * 2_000_000}
     for headers in (False, True):
         wire = await wired(shared, headers)
-        ack = await wire.ask(request("job.enqueue", job_type="semantica.echo", payload=payload))
-        waited = await wire.ask(request("job.wait", job_id=ack["result"]["job_id"]))
+        ack = await wire.request(request("job.enqueue", job_type="semantica.echo", payload=payload))
+        waited = await wire.request(request("job.wait", job_id=ack["result"]["job_id"]))
         assert waited["result"]["job"]["result_summary"] == payload
 
 
@@ -174,8 +174,8 @@ async def test_a_bad_header_block_closes_the_connection(shared: Harness, head: b
 
 async def test_an_empty_body_is_no_json_and_the_connection_goes_on(shared: Harness) -> None:
     wire = await wired(shared, headers=True)
-    assert (await wire.ask(b""))["error"]["code"] == -32700
-    assert (await wire.ask(HELLO))["result"]["status"] == "ready"
+    assert (await wire.request(b""))["error"]["code"] == -32700
+    assert (await wire.request(HELLO))["result"]["status"] == "ready"
 
 
 async def test_http_is_told_what_this_is_and_how_to_call(shared: Harness) -> None:

@@ -121,7 +121,7 @@ async def test_a_connection_between_messages_may_be_idle_for_ever(
     job = await real.enqueue(schedule=LONG)
     wire = await Wire.open(real.paths.socket, headers)
     for _ in range(2):
-        reply = await wire.ask(request("job.wait", job_id=job["job_id"], timeout_ms=200))
+        reply = await wire.request(request("job.wait", job_id=job["job_id"], timeout_ms=200))
         assert reply["result"]["finished"] is False
 
 
@@ -218,7 +218,7 @@ async def test_a_payload_of_ten_megabytes_passes_and_one_byte_more_does_not(real
 async def test_a_payload_is_kept_decoded_never_raw(real: Harness, home: Path) -> None:
     wire = await Wire.open(real.paths.socket)
     spec = rb'{"job_type":"semantica.noop","payload":{ "a" :  "\u00e4\/",  "b": 1.0, "a": 2}}'
-    reply = await wire.ask(b'{"jsonrpc":"2.0","id":1,"method":"job.enqueue","params":' + spec + b"}")
+    reply = await wire.request(b'{"jsonrpc":"2.0","id":1,"method":"job.enqueue","params":' + spec + b"}")
     assert (await real.ended(reply["result"]["job_id"]))["payload"] == {"a": 2, "b": 1.0}
 
 
@@ -255,5 +255,5 @@ async def test_lists_of_any_length_are_answered_or_refused_never_an_internal_err
 ) -> None:
     wire = await Wire.open(real.paths.socket)
     async with nobody_notices(real, home):
-        reply = await wire.ask(request(method, **params))
+        reply = await wire.request(request(method, **params))
     assert "result" in reply or reply["error"]["code"] == -32602

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.machines import told
+from tests.engine.machines import use_fake_sources
 from tests.harness import Harness, ManualClock, daemon
 
 IDLE = {"type": "CONDITION", "wait_for_idle": True}
@@ -86,7 +86,7 @@ async def test_stats_say_whether_it_is_idle_as_far_as_that_is_known(desk: Harnes
 @pytest.mark.parametrize(("text", "known"), [('idle = "never"', False), ('idle = "always"', True)])
 async def test_an_override_wins_and_the_sources_are_shown_all_the_same(home: Path, text: str, known: bool) -> None:
     async with daemon(home, ManualClock(), f"[machine]\n{text}\npower = 'battery'\nidle_ms = 1000\n") as harness:
-        told(harness, mains=True)
+        use_fake_sources(harness, mains=True)
         activity = await harness.call("machine.activity", source="nvim")
         assert activity == {"idle": known, "idle_ms": 1000}
         view = await harness.call("machine.get")

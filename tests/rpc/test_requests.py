@@ -51,7 +51,7 @@ async def test_an_id_comes_back_as_it_was_written(shared: Harness, text: str, me
 
 async def test_a_null_id_is_a_request_and_is_answered_with_null(real: Harness) -> None:
     wire = await wired(real)
-    reply = await wire.ask(request("initialized", id=None))
+    reply = await wire.request(request("initialized", id=None))
     assert reply == {"jsonrpc": "2.0", "id": None, "result": None}
 
 
@@ -91,9 +91,9 @@ def calls_under_way() -> int:
 )
 async def test_no_arguments_may_be_written_in_any_way(shared: Harness, params: str) -> None:
     wire = await wired(shared)
-    reply = await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"admin.health"{params}}}'.encode())
+    reply = await wire.request(f'{{"jsonrpc":"2.0","id":1,"method":"admin.health"{params}}}'.encode())
     assert reply["result"]["status"] == "ready"
-    reply = await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"job.get"{params}}}'.encode())
+    reply = await wire.request(f'{{"jsonrpc":"2.0","id":1,"method":"job.get"{params}}}'.encode())
     assert reply["error"]["code"] == -32602
     assert "job_id" in reply["error"]["message"]
 
@@ -101,7 +101,7 @@ async def test_no_arguments_may_be_written_in_any_way(shared: Harness, params: s
 @each_case("params", ["[1]", "7", '"x"', "true", '[{"job_id":"abcd"}]'])
 async def test_arguments_that_are_no_object_are_refused(shared: Harness, params: str) -> None:
     wire = await wired(shared)
-    error = (await wire.ask(f'{{"jsonrpc":"2.0","id":1,"method":"job.get","params":{params}}}'.encode()))["error"]
+    error = (await wire.request(f'{{"jsonrpc":"2.0","id":1,"method":"job.get","params":{params}}}'.encode()))["error"]
     assert (error["code"], error["data"]["path"]) == (-32602, "$")
 
 
@@ -153,7 +153,7 @@ async def test_a_batch_is_answered_as_an_array_of_its_requests(real: Harness) ->
         17,
         [],
     ]
-    replies = await wire.ask(json.dumps(parts).encode())
+    replies = await wire.request(json.dumps(parts).encode())
     assert sorted(str(reply["id"]) for reply in replies) == ["1", "2.5", "4", "None", "None", "None", "x"]
     codes = {reply["id"]: reply["error"]["code"] for reply in replies if "error" in reply}
     assert codes == {"x": -32601, 4: -32600, None: -32600}
@@ -171,13 +171,13 @@ async def test_a_batch_of_notifications_gets_no_answer(real: Harness) -> None:
 async def test_a_poison_request_in_a_batch_fails_alone(real: Harness) -> None:
     """What goes wrong inside the writer's transaction takes back nothing but itself."""
     wire = await wired(real)
-    await wire.ask(request("job.enqueue", job_type="semantica.noop", idempotency_key="k"))
+    await wire.request(request("job.enqueue", job_type="semantica.noop", idempotency_key="k"))
     specs = [{"job_type": "semantica.noop", "subject_key": "a", "generation": 5}] * 2
     specs += [{"job_type": "semantica.noop", "idempotency_key": "k", "priority": 1}]
     specs += [{"job_type": "semantica.noop", "subject_key": "a"}]
     specs += [{"job_type": "semantica.noop", "user_tag": "after"}]
     parts = [{"jsonrpc": "2.0", "id": n, "method": "job.enqueue", "params": spec} for n, spec in enumerate(specs)]
-    replies = {reply["id"]: reply for reply in await wire.ask(json.dumps(parts).encode())}
+    replies = {reply["id"]: reply for reply in await wire.request(json.dumps(parts).encode())}
     assert replies[0]["result"]["job_id"] == replies[1]["result"]["job_id"]
     assert [replies[n]["error"]["code"] for n in (2, 3)] == [4002, 4002]
     assert await real.ended(replies[4]["result"]["job_id"])
@@ -188,7 +188,7 @@ async def test_an_empty_batch_and_one_over_the_limit_are_refused_whole(real: Har
     wire = await wired(real)
     before = stored(home)
     part = {"jsonrpc": "2.0", "id": 1, "method": "job.enqueue", "params": {"job_type": "semantica.noop"}}
-    reply = await wire.ask(json.dumps([part] * count).encode())
+    reply = await wire.request(json.dumps([part] * count).encode())
     assert (reply["id"], reply["error"]["code"]) == (None, -32600)
     assert "1 to 1000" in reply["error"]["message"]
     assert stored(home) == before
@@ -197,7 +197,7 @@ async def test_an_empty_batch_and_one_over_the_limit_are_refused_whole(real: Har
 async def test_a_batch_of_a_thousand_is_taken(real: Harness) -> None:
     wire = await wired(real)
     parts = [{"jsonrpc": "2.0", "id": number, "method": "initialized"} for number in range(1000)]
-    replies = await wire.ask(json.dumps(parts).encode())
+    replies = await wire.request(json.dumps(parts).encode())
     assert sorted(reply["id"] for reply in replies) == list(range(1000))
 
 
@@ -231,7 +231,7 @@ async def test_a_cancelled_wait_is_answered_and_its_job_goes_on(real: Harness, n
 
 async def test_cancelling_an_unknown_or_finished_call_is_harmless(real: Harness) -> None:
     wire = await wired(real)
-    await wire.ask(request("initialized", id=5))
+    await wire.request(request("initialized", id=5))
     for body in (b'{"id":5}', b'{"id":99}', b'{"id":"5"}', b'{"id":[1]}', b'{"id":{"a":1}}', b"{}", b"null"):
         wire.put(b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":' + body + b"}")
     await wire.silent(real)
@@ -262,7 +262,7 @@ async def test_a_cancelled_call_ends_only_on_its_own_connection(real: Harness) -
 async def test_an_lsp_client_greets_and_leaves_and_the_daemon_stays(real: Harness) -> None:
     wire = await wired(real, headers=True)
     sent: dict[str, Any] = {"processId": 1, "rootUri": None, "capabilities": {"textDocument": {}}}
-    hello = (await wire.ask(request("initialize", id=0, **sent)))["result"]
+    hello = (await wire.request(request("initialize", id=0, **sent)))["result"]
     assert hello["capabilities"] == {}
     assert hello["serverInfo"] == {"name": "semanticad", "version": hello["version"]}
     assert hello["limits"]["message_bytes"] == 16 * 1024 * 1024
@@ -271,7 +271,7 @@ async def test_an_lsp_client_greets_and_leaves_and_the_daemon_stays(real: Harnes
         == hello["limits"]
     )
     wire.put(b'{"jsonrpc":"2.0","method":"initialized","params":{}}')
-    assert await wire.ask(request("shutdown", id=1)) == {"jsonrpc": "2.0", "id": 1, "result": None}
+    assert await wire.request(request("shutdown", id=1)) == {"jsonrpc": "2.0", "id": 1, "result": None}
     wire.put(b'{"jsonrpc":"2.0","method":"exit"}')
     await wire.ended()
     assert (await real.call("admin.health"))["status"] == "ready"

@@ -49,7 +49,7 @@ class Wire:
         """One document, framed."""
         self.writer.write(frame(body) if self.headers else body + b"\n")
 
-    async def ask(self, body: bytes) -> Any:
+    async def request(self, body: bytes) -> Any:
         self.put(body)
         return await self.message()
 
@@ -75,7 +75,7 @@ class Wire:
 
     async def silent(self, harness: Harness) -> None:
         """Nothing more comes: what was sent is dealt with after a round trip behind it."""
-        assert (await self.ask(request("initialized", id="behind")))["id"] == "behind"
+        assert (await self.request(request("initialized", id="behind")))["id"] == "behind"
         await harness.settle()
 
     def half_close(self) -> None:

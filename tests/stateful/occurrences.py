@@ -14,7 +14,7 @@ class Occurrences:
         self.since: set[int] = set()
         self.jobs: list[str] = []
 
-    def told(self, event_type: str, about: dict[str, Any]) -> None:
+    def event(self, event_type: str, about: dict[str, Any]) -> None:
         """The events of the schedule, in the order of the stream."""
         missed = about.get("reason") == "misfire"
         first, last = (about["first_at"], about["last_at"]) if missed else (about["trigger_at"],) * 2

@@ -157,7 +157,7 @@ class ClockMachine(RuleBasedStateMachine):
 
     @rule(schedule=st.sampled_from(SCHEDULES))
     def a_job_is_asked_for(self, schedule: dict[str, Any]) -> None:
-        self.world.asked(self.call("job.enqueue", job_type="semantica.noop", schedule=schedule)["job_id"], schedule)
+        self.world.enqueued(self.call("job.enqueue", job_type="semantica.noop", schedule=schedule)["job_id"], schedule)
 
     @rule(ms=st.sampled_from([5000, 60_000, HOUR]), idle=st.booleans())
     def a_job_is_asked_for_at_a_time(self, ms: int, idle: bool) -> None:
@@ -169,7 +169,7 @@ class ClockMachine(RuleBasedStateMachine):
         """It runs whenever the machine is fit for it."""
         spec = {"job_type": "hold", "payload": {"door": "shut"}, "stop_when_lost": True, "on_interrupt": "requeue"}
         job_id = self.call("job.enqueue", **spec, schedule=schedule)["job_id"]
-        self.world.asked(job_id, schedule)
+        self.world.enqueued(job_id, schedule)
         self.world.jobs[job_id].is_long = True
 
     @rule()
@@ -181,7 +181,7 @@ class ClockMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(["e", "f"]), value=st.sampled_from(["1", "2"]))
     def an_event_comes(self, key: str, value: str) -> None:
         matched = self.call("event.emit", key=key, value=value)["matched"]
-        assert sorted(matched) == sorted(self.world.heard(key, value))
+        assert sorted(matched) == sorted(self.world.emitted(key, value))
 
     # What happens to the machine
 
@@ -264,7 +264,7 @@ class ClockMachine(RuleBasedStateMachine):
         for job_id, state in found:
             self.world.saw(job_id, state)
         for self.sequence, event_type, about in told:
-            self.seconds.told(event_type, json.loads(about))
+            self.seconds.event(event_type, json.loads(about))
 
 
 TestClockMachine = ClockMachine.TestCase

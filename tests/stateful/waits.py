@@ -38,7 +38,7 @@ class World:
     newest: str | None = None
     postponed_since: int | None = None
 
-    def asked(self, job_id: str, schedule: dict[str, Any]) -> None:
+    def enqueued(self, job_id: str, schedule: dict[str, Any]) -> None:
         job = self.jobs[job_id] = Waiting(
             idle=schedule.get("wait_for_idle", False),
             power=schedule.get("require_charging", False),
@@ -59,7 +59,7 @@ class World:
         self.newest, self.jobs[job_id] = job_id, Waiting(delay_until=until)
         return replaced
 
-    def heard(self, key: str, value: str) -> list[str]:
+    def emitted(self, key: str, value: str) -> list[str]:
         """Whom it matches: they have it for good."""
         said = {(key, None), (key, value)}
         matched = [job_id for job_id, job in self.jobs.items() if job_id not in self.ended and said & job.unheard]

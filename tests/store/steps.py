@@ -100,7 +100,7 @@ ORDER BY job_runs.number
     return store.rows(sql, job_id)
 
 
-def told(store: Store, job_id: str) -> list[str]:
+def event_types(store: Store, job_id: str) -> list[str]:
     """The job's events by type, in order."""
     return [event["event_type"] for event in store.events() if event["job_id"] == job_id]
 

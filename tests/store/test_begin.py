@@ -9,7 +9,7 @@ from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
-from tests.store.steps import BAD, COMMAND, GOOD, claims, end, put, runs, states, stop, tick, told
+from tests.store.steps import BAD, COMMAND, GOOD, claims, end, event_types, put, runs, states, stop, tick
 from tests.store.steps import begin as claimed_now
 
 UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had", {"errno": 11}), unstarted=True)
@@ -23,7 +23,7 @@ def test_a_claimed_command_has_a_run_but_nobody_is_told_that_it_started(store: S
     claimed = claimed_now(store, **COMMAND)
     assert (claimed.mode, claimed.spec.leftovers, claimed.run.run_number) == ("SUBPROCESS", "end", 1)
     assert states(store, claimed.run.job_id) == ["RUNNING"]
-    assert told(store, claimed.run.job_id) == ["job.queued"]
+    assert event_types(store, claimed.run.job_id) == ["job.queued"]
     (run,) = runs(store, claimed.run.job_id)
     assert (run["status"], run["pid"], run["pid_started_at"], run["boot_id"]) == ("RUNNING", None, None, None)
 
@@ -52,7 +52,7 @@ def test_a_start_that_is_recorded_with_the_end_is_told_before_it(
     (run,) = runs(store, claimed.run.job_id)
     assert (job["state"], job["pid"], job["log_path"]) == (state, 77, "/logs/job.log")
     assert (run["pid"], run["pid_started_at"], run["boot_id"]) == (77, 123_450, "this boot")
-    assert told(store, claimed.run.job_id) == ["job.queued", "job.started", last]
+    assert event_types(store, claimed.run.job_id) == ["job.queued", "job.started", last]
     assert [event["job_sequence"] for event in store.events() if event["job_number"]] == [1, 2, 3]
 
 
@@ -84,7 +84,7 @@ def test_the_next_run_begins_with_no_pid_and_no_log(store: Store) -> None:
     (again,) = claims(store)
     job = store.job(claimed.run.job_id)
     assert (again.run.run_number, again.run.attempt, job["pid"], job["log_path"]) == (2, 2, None, None)
-    assert told(store, claimed.run.job_id) == ["job.queued", "job.started", "job.retrying", "job.queued"]
+    assert event_types(store, claimed.run.job_id) == ["job.queued", "job.started", "job.retrying", "job.queued"]
 
 
 def test_a_claim_that_never_started_is_given_back_twice_and_fails_the_third_time(store: Store) -> None:
@@ -95,7 +95,7 @@ def test_a_claim_that_never_started_is_given_back_twice_and_fails_the_third_time
         job = store.job(job_id)
         given_back = became == "QUEUED"
         assert (job["claim_attempts"], job["attempts"], job["run_count"]) == (number, 0 if given_back else 1, number)
-    assert (job["error_code"], told(store, job_id).count("job.started")) == ("E_SPAWN", 0)
+    assert (job["error_code"], event_types(store, job_id).count("job.started")) == ("E_SPAWN", 0)
     assert [run["status"] for run in runs(store, job_id)] == ["INTERRUPTED", "INTERRUPTED", "FAILED"]
 
 

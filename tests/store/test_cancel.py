@@ -9,7 +9,7 @@ from semantica_daemon.store.writes.cancel import MOST, cancel
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.wire.job import CancelParams, CancelResult
 from tests.builders import Store, admitted
-from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, make, put, runs, states, stop, told
+from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, event_types, make, put, runs, states, stop
 
 
 @pytest.mark.parametrize("waiting", ["QUEUED", "SCHEDULED"])
@@ -38,7 +38,7 @@ def test_what_runs_is_asked_and_ends_cancelled_whatever_it_says(
     (run,) = runs(store, job_id)
     assert run["status"] == "CANCELLED"
     assert store.job(job_id)["result_summary"] is None
-    assert told(store, job_id) == ["job.queued", "job.started", "job.log", "job.cancelled"]
+    assert event_types(store, job_id) == ["job.queued", "job.started", "job.log", "job.cancelled"]
 
 
 def test_asking_twice_asks_the_run_once(store: Store) -> None:

@@ -23,12 +23,12 @@ from tests.store.steps import (
     claimed_ids,
     claims,
     end,
+    event_types,
     put,
     runs,
     states,
     stop,
     tick,
-    told,
 )
 
 
@@ -49,7 +49,7 @@ def test_a_claim_is_running_with_its_run_and_its_event(store: Store) -> None:
     )  # fmt: skip
     assert (run["run_id"], run["attempt"], run["status"]) == (claimed.run.run_id, 1, "RUNNING")
     assert (run["params_snapshot"], run["started_at"], run["finished_at"]) == ('{"a":1}', NOW + 5, None)
-    assert told(store, ack.job_id) == ["job.queued", "job.started"]
+    assert event_types(store, ack.job_id) == ["job.queued", "job.started"]
     payload = msgspec.json.decode(store.events()[-1]["payload"])
     assert payload == {"run_id": claimed.run.run_id, "attempt": 1}
 

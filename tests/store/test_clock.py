@@ -11,7 +11,7 @@ from semantica_daemon.store.writes.queues import pause
 from semantica_daemon.wire.queue import PauseParams
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, begin, claims, emitted, end, put, states, tick
-from tests.store.timetable import HOUR, MINUTE, made, said, schedule, template, the_schedule, trigger
+from tests.store.timetable import HOUR, MINUTE, made, payloads, schedule, template, the_schedule, trigger
 
 BOOT = "boot"
 STEPS = [HOUR, -HOUR]
@@ -60,7 +60,7 @@ def test_so_do_backoff_debounce_ttl_pause_and_keys(store: Store, step: int) -> N
     assert columns(store, mortal, "expires_at") == (NOW + 50 + step,)
     assert store.rows("SELECT resume_at FROM queues") == [{"resume_at": NOW + 70 + step}]
     assert store.rows("SELECT expires_at FROM idempotency") == [{"expires_at": NOW + 86_400_000 + step}]
-    (told,) = said(store, "daemon.clock_stepped")
+    (told,) = payloads(store, "daemon.clock_stepped")
     assert told == {"step_ms": step, "moved": {"delays": 2, "debounces": 1, "ttls": 1, "pauses": 1, "keys": 1}}
 
 
@@ -139,7 +139,7 @@ def test_less_than_a_second_is_the_clock_being_disciplined(store: Store, step: i
     read(store, step)
     noticed = abs(step) >= NOTICED_MS
     assert columns(store, job_id, "scheduled_at") == (NOW + 5000 + step * noticed,)
-    assert len(said(store, "daemon.clock_stepped")) == noticed
+    assert len(payloads(store, "daemon.clock_stepped")) == noticed
 
 
 def test_small_ones_do_not_add_up_to_a_step(store: Store) -> None:
@@ -168,7 +168,7 @@ def test_after_another_boot_nobody_can_tell_and_from_then_on_it_counts(store: St
     job_id = put(store, schedule={"type": "AFTER", "delay_ms": 5000}).job_id
     assert read(store, HOUR, boot="next") == 0
     assert columns(store, job_id, "scheduled_at") == (NOW + 5000,)
-    assert said(store, "daemon.clock_stepped") == []
+    assert payloads(store, "daemon.clock_stepped") == []
     assert read(store, -HOUR, boot="next", known=5000 + HOUR) == -HOUR
     assert columns(store, job_id, "scheduled_at") == (NOW + 5000 - HOUR,)
 
@@ -231,7 +231,7 @@ def test_a_trigger_by_hand_does_not_move_the_watermark(store: Store) -> None:
     trigger(store)
     read(store, -15 * MINUTE)
     tick(store, 6 * MINUTE)
-    assert [event["trigger_at"] - NOW for event in said(store, "schedule.fired")] == [9 * MINUTE, 0]
+    assert [event["trigger_at"] - NOW for event in payloads(store, "schedule.fired")] == [9 * MINUTE, 0]
 
 
 def test_a_clock_that_was_ahead_for_a_moment_silences_no_schedule(store: Store) -> None:
@@ -270,7 +270,7 @@ def test_a_schedule_without_its_zone_fails_with_an_event_and_the_others_continue
     store.connection.execute("UPDATE schedules SET timezone = 'Europe/Nowhere' WHERE name = 'lost'")
     read(store, -HOUR)
     assert the_schedule(store, "lost")["next_trigger_at"] is None
-    assert len(said(store, "schedule.failed")) == 1
+    assert len(payloads(store, "schedule.failed")) == 1
     assert next_trigger(store) == MINUTE
 
 

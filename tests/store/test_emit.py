@@ -12,7 +12,7 @@ from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from tests.builders import NOW, Store, admitted
 from tests.store import invariants
-from tests.store.steps import BAD, claimed_ids, claims, emitted, end, put, states, stop, tick, told
+from tests.store.steps import BAD, claimed_ids, claims, emitted, end, event_types, put, states, stop, tick
 
 
 def waits(store: Store, wait_for_event: str | None = None, **conditions: str) -> str:
@@ -63,7 +63,7 @@ def test_one_event_may_meet_both_of_a_job_which_is_named_once(store: Store) -> N
     both = waits(store, "e", e="1")
     assert emitted(store, "e", "1") == [both]
     assert store.job(both)["unmet"] == 0
-    assert told(store, both) == ["job.scheduled", "job.log", "job.log", "job.queued"]
+    assert event_types(store, both) == ["job.scheduled", "job.log", "job.log", "job.queued"]
     assert states(store, both) == ["QUEUED"]
 
 

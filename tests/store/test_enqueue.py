@@ -9,7 +9,7 @@ from semantica_daemon.errors import QueueFull
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.wire.job import Ack, Acks
 from tests.builders import NOW, Store, admitted
-from tests.store.steps import BAD, LATER, begin, claims, end, put, states, stop, tick, told
+from tests.store.steps import BAD, LATER, begin, claims, end, event_types, put, states, stop, tick
 
 
 def test_a_job_with_nothing_to_wait_for_is_queued(store: Store) -> None:
@@ -19,7 +19,7 @@ def test_a_job_with_nothing_to_wait_for_is_queued(store: Store) -> None:
     assert (job["payload"], job["priority"], job["position"]) == ('{"a":[1,"ä"]}', 7, 100)
     assert (job["created_at"], job["queued_at"], job["updated_at"], job["expires_at"]) == (NOW, NOW, NOW, None)
     assert (job["subject_key"], job["generation"], job["schedule_type"]) == ("", 0, "IMMEDIATE")
-    assert told(store, ack.job_id) == ["job.queued"]
+    assert event_types(store, ack.job_id) == ["job.queued"]
 
 
 def test_every_field_of_a_spec_reaches_its_column(store: Store) -> None:
@@ -76,7 +76,7 @@ def test_a_job_for_later_is_scheduled_and_wakes_the_timer(store: Store, schedule
     ack = put(store, schedule=schedule, ttl_ms=3)
     job = store.job(ack.job_id)
     assert (ack.state, job["scheduled_at"], job["queued_at"], job["expires_at"]) == ("SCHEDULED", at, None, None)
-    assert told(store, ack.job_id) == ["job.scheduled"]
+    assert event_types(store, ack.job_id) == ["job.scheduled"]
     assert store.committed is not None
     assert store.committed.due == at
 

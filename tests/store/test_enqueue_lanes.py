@@ -5,7 +5,7 @@ import pytest
 
 from semantica_daemon.wire.job import Ack
 from tests.builders import Store
-from tests.store.steps import BAD, GOOD, LATER, begin, claimed_ids, claims, end, put, states, stop, tick, told
+from tests.store.steps import BAD, GOOD, LATER, begin, claimed_ids, claims, end, event_types, put, states, stop, tick
 
 ECHO = "semantica.echo"
 
@@ -99,7 +99,7 @@ def test_a_lower_generation_is_recorded_and_never_runs(store: Store) -> None:
     assert any("newer generation" in warning for warning in stale.warnings)
     row = store.job(stale.job_id)
     assert (row["superseded_by"], row["finished_at"]) == (newest.job_id, store.now)
-    assert told(store, stale.job_id) == ["job.superseded"]
+    assert event_types(store, stale.job_id) == ["job.superseded"]
     assert lane(store)["job_id"] == newest.job_id
     assert states(store, newest.job_id) == ["QUEUED"]
     tick(store, 5000)

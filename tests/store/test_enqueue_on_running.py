@@ -9,7 +9,7 @@ from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.queues import configure
 from semantica_daemon.wire.queue import ConfigureParams
 from tests.builders import Store
-from tests.store.steps import BAD, GOOD, HOPELESS, begin, claimed_ids, claims, end, put, runs, states, stop, told
+from tests.store.steps import BAD, GOOD, HOPELESS, begin, claimed_ids, claims, end, event_types, put, runs, states, stop
 
 
 def stops(store: Store) -> list[StopRun]:
@@ -55,7 +55,7 @@ def test_on_running_cancel_asks_the_older_to_stop_and_it_ends_superseded(store: 
     assert end(store, older, GOOD) == "SUPERSEDED", "whatever it says of itself"
     (run,) = runs(store, older.run.job_id)
     assert run["status"] == "SUPERSEDED"
-    assert told(store, older.run.job_id)[-1] == "job.superseded"
+    assert event_types(store, older.run.job_id)[-1] == "job.superseded"
     assert claimed_ids(store) == [newer.job_id]
 
 

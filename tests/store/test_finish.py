@@ -17,12 +17,12 @@ from tests.store.steps import (
     claimed_ids,
     claims,
     end,
+    event_types,
     put,
     runs,
     states,
     stop,
     tick,
-    told,
 )
 
 
@@ -85,7 +85,7 @@ def test_a_retry_is_the_same_job_and_really_waits(store: Store) -> None:
     (again,) = claims(store)
     assert (again.run.job_id, again.run.attempt) == (job["id"], 2)
     end(store, again)
-    assert told(store, job["id"]) == [
+    assert event_types(store, job["id"]) == [
         "job.queued", "job.started", "job.retrying", "job.queued", "job.started", "job.done",
     ]  # fmt: skip
     assert store.job(job["id"])["error_code"] is None, "a job that came right has no error"
@@ -134,7 +134,7 @@ def test_put_back_gives_the_attempt_back_and_starts_the_ttl_anew(store: Store, o
     assert (run["status"], run["finished_at"]) == ("INTERRUPTED", NOW + 40)
     assert store.committed is not None
     assert store.committed.due == NOW + 90
-    assert told(store, job["id"])[-1] == "job.requeued"
+    assert event_types(store, job["id"])[-1] == "job.requeued"
     (again,) = claims(store)
     assert (again.run.job_id, again.run.attempt) == (job["id"], 1)
     end(store, again)

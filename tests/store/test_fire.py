@@ -8,7 +8,7 @@ import pytest
 from semantica_daemon.errors import InternalError, QueueFull
 from tests.builders import NOW, Store
 from tests.store.steps import claims, end, put, states, tick
-from tests.store.timetable import MINUTE, made, said, schedule, switch, template, the_schedule, trigger
+from tests.store.timetable import MINUTE, made, payloads, schedule, switch, template, the_schedule, trigger
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_the_job_the_advance_and_the_events_are_one_transaction(store: Store) ->
     kinds = [recorded.event.event_type for recorded in store.committed.events]
     assert kinds == ["job.queued", "schedule.fired"]
     fired = {"schedule_id": kept.schedule_id, "name": "s", "trigger_at": NOW + MINUTE, "job_id": job["id"]}
-    assert said(store, "schedule.fired") == [fired]
+    assert payloads(store, "schedule.fired") == [fired]
 
 
 def test_a_commit_that_is_lost_has_neither_fired_nor_advanced(store: Store) -> None:
@@ -71,7 +71,7 @@ def test_a_full_queue_fails_the_time_and_the_schedule_continues(store: Store) ->
     kept = schedule(store)
     tick(store, MINUTE)
     assert made(store) == []
-    (failed,) = said(store, "schedule.failed")
+    (failed,) = payloads(store, "schedule.failed")
     assert (failed["schedule_id"], failed["trigger_at"], failed["code"]) == (
         kept.schedule_id, NOW + MINUTE, QueueFull.code,
     )  # fmt: skip
@@ -99,7 +99,7 @@ def test_a_template_that_makes_no_job_any_more_stops_no_other_schedule(store: St
     store.connection.execute("UPDATE templates SET spec = ? WHERE name = 't'", (spec,))
     assert tick(store, MINUTE) == NOW + 2 * MINUTE
     assert (made(store, "broken"), len(made(store, "whole")), states(store, waiting)) == ([], 1, ["QUEUED"])
-    assert [event["schedule_id"] for event in said(store, "schedule.failed")] == [broken.schedule_id]
+    assert [event["schedule_id"] for event in payloads(store, "schedule.failed")] == [broken.schedule_id]
     assert the_schedule(store, "broken")["next_trigger_at"] == the_schedule(store, "whole")["next_trigger_at"]
     assert whole.created
 
@@ -111,7 +111,7 @@ def test_a_schedule_without_its_zone_has_no_next_time_and_stops_no_other(store: 
     assert (made(store, "lost"), len(made(store, "whole"))) == ([], 1)
     row = the_schedule(store, "lost")
     assert (row["next_trigger_at"], row["enabled"]) == (None, 1)
-    assert len(said(store, "schedule.failed")) == 1
+    assert len(payloads(store, "schedule.failed")) == 1
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -124,7 +124,7 @@ def test_trigger_fires_now_whatever_the_cron_says(store: Store, enabled: bool) -
     row = the_schedule(store)
     assert (row["last_triggered_at"], row["last_job_id"]) == (NOW + 5, done.job.job_id)
     assert row["next_trigger_at"] == kept.next_trigger_at
-    (fired,) = said(store, "schedule.fired")
+    (fired,) = payloads(store, "schedule.fired")
     assert fired["trigger_at"] == NOW + 5
 
 
@@ -135,7 +135,7 @@ def test_a_trigger_obeys_overlap(store: Store) -> None:
     assert first.job is not None
     assert (second.job, second.skipped) == (None, "overlap")
     assert the_schedule(store)["last_job_id"] == first.job.job_id
-    assert [event["reason"] for event in said(store, "schedule.skipped")] == ["overlap"]
+    assert [event["reason"] for event in payloads(store, "schedule.skipped")] == ["overlap"]
 
 
 def test_a_trigger_that_is_refused_writes_nothing(store: Store) -> None:

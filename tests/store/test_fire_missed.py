@@ -9,7 +9,7 @@ from semantica_daemon.model.schedule import MAX_FIRED_AT_ONCE, ON_TIME_MS
 from tests.builders import NOW, Store
 from tests.store import invariants
 from tests.store.steps import due, tick
-from tests.store.timetable import HOUR, MINUTE, made, said, schedule, template, the_schedule, trigger
+from tests.store.timetable import HOUR, MINUTE, made, payloads, schedule, template, the_schedule, trigger
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +45,8 @@ def test_missed_times_are_fired_by_misfire_and_overlap(store: Store, case: tuple
     assert tick(store, AWAY + late) == NOW + AWAY + MINUTE
     fired = FIRED[case]
     assert [job["state"] for job in made(store)] == BECOME[overlap](len(fired))
-    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
-    skipped = said(store, "schedule.skipped")
+    told = [event["trigger_at"] for event in payloads(store, "schedule.fired")]
+    skipped = payloads(store, "schedule.skipped")
     overlapping = [event["trigger_at"] for event in skipped if event["reason"] == "overlap"]
     assert sorted(told + overlapping) == fired
     missed = [at for at in MISSED if at not in fired]
@@ -59,7 +59,7 @@ def test_missed_times_are_fired_by_misfire_and_overlap(store: Store, case: tuple
 def test_one_time_that_is_skipped_has_an_event_too(store: Store) -> None:
     schedule(store, misfire="skip")
     tick(store, MINUTE + ON_TIME_MS + 1)
-    (skipped,) = said(store, "schedule.skipped")
+    (skipped,) = payloads(store, "schedule.skipped")
     assert (skipped["count"], skipped["more"], skipped["first_at"], skipped["last_at"]) == (
         1,
         False,
@@ -79,9 +79,9 @@ def test_many_missed_times_are_fired_in_parts_each_once(forged: Store) -> None:
         again = Store(store.path, seed=len(parts))
         again.now, store = store.now, again
     assert parts == [MAX_FIRED_AT_ONCE, 2 * MAX_FIRED_AT_ONCE, 3 * MAX_FIRED_AT_ONCE]
-    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
+    told = [event["trigger_at"] for event in payloads(store, "schedule.fired")]
     assert told == [NOW + number * MINUTE for number in range(1, 36)]
-    assert said(store, "schedule.skipped") == []
+    assert payloads(store, "schedule.skipped") == []
     assert the_schedule(store)["next_trigger_at"] == NOW + 36 * MINUTE
     invariants.check(store)
     store.close()
@@ -91,7 +91,7 @@ def test_a_time_that_comes_between_the_parts_is_fired_after_them(store: Store) -
     schedule(store, misfire="run_all")
     tick(store, 15 * MINUTE)
     tick(store, 2 * MINUTE)
-    told = [event["trigger_at"] for event in said(store, "schedule.fired")]
+    told = [event["trigger_at"] for event in payloads(store, "schedule.fired")]
     assert told == [NOW + number * MINUTE for number in range(1, 18)]
 
 
@@ -108,7 +108,7 @@ def test_of_more_than_a_thousand_missed_times_the_newest_are_fired(store: Store)
     schedule(store, cron="* * * * * *", misfire="run_all", overlap="skip")
     store.now += 1010_000
     assert fire_all(store) == [NOW + number * 1000 for number in range(11, 1011)]
-    first = said(store, "schedule.skipped")[0]
+    first = payloads(store, "schedule.skipped")[0]
     assert (first["reason"], first["count"], first["first_at"], first["last_at"]) == (
         "misfire", 10, NOW + 1000, NOW + 10_000,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_long_break_between_the_parts_skips_the_oldest_again(store: Store) -> 
     trigger(store)
     store.now += 2_000_000
     assert fire_all(store) == [NOW + number * 1000 for number in range(1501, 2501)]
-    missed = [event for event in said(store, "schedule.skipped") if event["reason"] == "misfire"]
+    missed = [event for event in payloads(store, "schedule.skipped") if event["reason"] == "misfire"]
     assert [(event["first_at"], event["last_at"]) for event in missed] == [(NOW + 11_000, NOW + 1500_000)]
 
 
@@ -141,9 +141,9 @@ def test_one_transaction_fires_the_latest_and_the_earliest_schedule(store: Store
     store.now += HOUR
     parts = []
     while (at := tick(store)) is not None and at <= store.now:
-        parts.append({event["name"] for event in said(store, "schedule.fired")})
+        parts.append({event["name"] for event in payloads(store, "schedule.fired")})
     assert parts == [{"s0", "s4"}, {"s0", "s1", "s3", "s4"}]
-    assert sorted(event["name"] for event in said(store, "schedule.fired")) == ["s0", "s1", "s2", "s3", "s4"]
+    assert sorted(event["name"] for event in payloads(store, "schedule.fired")) == ["s0", "s1", "s2", "s3", "s4"]
 
 
 def test_schedules_with_many_missed_times_do_not_hold_up_one_on_time(store: Store) -> None:

@@ -9,7 +9,7 @@ from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes import lost as verb
 from semantica_daemon.store.writes.lost import lost
 from tests.builders import NOW, Store
-from tests.store.steps import ON_BOTH, ON_MAINS, WHEN_IDLE, begin, claims, end, put, states, tick, told
+from tests.store.steps import ON_BOTH, ON_MAINS, WHEN_IDLE, begin, claims, end, event_types, put, states, tick
 
 NEEDS: list[dict[str, Any]] = [WHEN_IDLE, ON_MAINS, ON_BOTH]
 WEATHER = list(product((False, True), repeat=2))
@@ -48,7 +48,7 @@ def test_it_says_why_and_joins_its_queue_again_at_the_end(store: Store) -> None:
     assert tick(store) is None
     store.machine(idle=True)
     tick(store)
-    assert told(store, job_id) == ["job.scheduled", "job.queued", "job.scheduled", "job.queued"]
+    assert event_types(store, job_id) == ["job.scheduled", "job.queued", "job.scheduled", "job.queued"]
     assert store.job(job_id)["position"] > store.job(other)["position"]
 
 

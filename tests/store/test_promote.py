@@ -10,7 +10,7 @@ from semantica_daemon.store.writes.promote import Promote, promote
 from semantica_daemon.store.writes.queues import pause
 from semantica_daemon.wire.queue import PauseParams
 from tests.builders import NOW, Store, admitted
-from tests.store.steps import LATER, begin, claimed_ids, claims, end, make, put, states, tick, told
+from tests.store.steps import LATER, begin, claimed_ids, claims, end, event_types, make, put, states, tick
 
 
 def test_a_due_job_joins_its_queue_and_not_a_ms_earlier(store: Store) -> None:
@@ -20,7 +20,7 @@ def test_a_due_job_joins_its_queue_and_not_a_ms_earlier(store: Store) -> None:
     assert tick(store, 1) == NOW + 15, "its TTL counts from the moment it is queued"
     job = store.job(ack.job_id)
     assert (job["state"], job["queued_at"], job["expires_at"], job["position"]) == (QUEUED, NOW + 10, NOW + 15, 100)
-    assert told(store, ack.job_id) == ["job.scheduled", "job.queued"]
+    assert event_types(store, ack.job_id) == ["job.scheduled", "job.queued"]
 
 
 def test_what_became_due_while_away_is_due_now_in_the_order_it_became_due(store: Store) -> None:
@@ -66,7 +66,7 @@ def test_a_deadline_is_noticed_when_it_passes_queued_or_scheduled(store: Store, 
 def test_a_job_due_at_its_deadline_is_skipped_without_being_queued(store: Store) -> None:
     ack = put(store, schedule={"type": "AT", "scheduled_at": NOW + 10}, deadline=NOW + 10)
     tick(store, 10)
-    assert told(store, ack.job_id) == ["job.scheduled", "job.skipped_deadline"]
+    assert event_types(store, ack.job_id) == ["job.scheduled", "job.skipped_deadline"]
 
 
 def test_a_deadline_while_running_is_not_the_timer_s(store: Store) -> None:

@@ -19,12 +19,12 @@ from tests.store.steps import (
     due,
     emitted,
     end,
+    event_types,
     needs,
     put,
     states,
     stop,
     tick,
-    told,
 )  # fmt: skip
 
 TIMES: list[dict[str, Any]] = [{}, {"scheduled_at": NOW + 100}, {"delay_ms": 100}]
@@ -182,4 +182,4 @@ def test_a_ttl_counts_anew_each_time_it_is_queued(store: Store) -> None:
     assert (states(store, job_id), store.job(job_id)["expires_at"]) == (["SCHEDULED"], None)
     store.machine(idle=True)
     assert tick(store, 100) == NOW + 115
-    assert told(store, job_id) == ["job.scheduled", "job.queued", "job.scheduled", "job.queued"]
+    assert event_types(store, job_id) == ["job.scheduled", "job.queued", "job.scheduled", "job.queued"]

@@ -10,7 +10,7 @@ from semantica_daemon.store.writes.recover import RecoveryResult, recover
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store import invariants
-from tests.store.steps import BAD, COMMAND, LATER, begin, claims, end, make, put, runs, states, stop, tick, told
+from tests.store.steps import BAD, COMMAND, LATER, begin, claims, end, event_types, make, put, runs, states, stop, tick
 
 
 def restart(store: Store) -> Store:
@@ -185,7 +185,7 @@ def test_recovery_frees_the_slots_and_says_what_became_of_whom(forged: Store) ->
     assert (event["event_type"], event["job_id"]) == ("daemon.recovered", None)
     assert msgspec.json.decode(event["payload"]) == {"jobs": jobs}
     assert jobs == {first.run.job_id: "FAILED", second.run.job_id: "SCHEDULED"}
-    assert told(after, second.run.job_id)[-1] == "job.retrying"
+    assert event_types(after, second.run.job_id)[-1] == "job.retrying"
     put(after), put(after)
     assert len(claims(after)) == 2
     invariants.check(after)

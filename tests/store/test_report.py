@@ -21,7 +21,7 @@ from semantica_daemon.store.writes.report import (
 )
 from semantica_daemon.wire.run import Progress
 from tests.builders import Store
-from tests.store.steps import BAD, begin, claims, end, tick, told
+from tests.store.steps import BAD, begin, claims, end, event_types, tick
 
 
 def test_progress_is_kept_on_the_job_and_told(store: Store) -> None:
@@ -58,7 +58,7 @@ def test_lines_are_told_in_order_with_their_level(store: Store) -> None:
 def test_a_run_that_does_not_stop_is_named_and_keeps_running(store: Store) -> None:
     claimed = begin(store)
     store.run(unresponsive, claimed.run)
-    assert told(store, claimed.run.job_id)[-1] == "job.unresponsive"
+    assert event_types(store, claimed.run.job_id)[-1] == "job.unresponsive"
     assert store.events()[-1]["level"] == "warn"
     assert store.job(claimed.run.job_id)["state"] == "RUNNING"
 

@@ -11,7 +11,7 @@ from semantica_daemon.store.writes.templates import MOST_BYTES
 from semantica_daemon.wire.schedule import DeleteScheduleResult, EnableResult, ScheduleParams
 from tests.builders import NOW, Store
 from tests.store.steps import claims, end, put, states, tick
-from tests.store.timetable import HOUR, MINUTE, made, said, schedule, switch, template, the_schedule, trigger
+from tests.store.timetable import HOUR, MINUTE, made, payloads, schedule, switch, template, the_schedule, trigger
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_put_stores_the_schedule_with_its_next_time_and_emits_it(store: Store) -
     assert (row["cron_expression"], row["timezone"], row["enabled"]) == ("0 * * * *", "UTC", 1)
     assert (row["misfire"], row["overlap"], row["param_overrides"]) == ("run_once", "queue", '{"a":1}')
     assert (row["last_triggered_at"], row["last_job_id"]) == (None, None)
-    assert said(store, "schedule.created") == [msgspec.to_builtins(kept)]
+    assert payloads(store, "schedule.created") == [msgspec.to_builtins(kept)]
     assert store.committed is not None
     assert store.committed.due == kept.next_trigger_at
     assert tick(store) == kept.next_trigger_at
@@ -93,7 +93,7 @@ def test_the_same_one_again_is_changed(store: Store, by: str) -> None:
     assert (again.schedule_id, again.created) == (first.schedule_id, False)
     row = the_schedule(store)
     assert (row["misfire"], row["overlap"], row["created_at"], row["updated_at"]) == ("skip", "queue", NOW, NOW + 5)
-    assert said(store, "schedule.changed") == [msgspec.to_builtins(again)]
+    assert payloads(store, "schedule.changed") == [msgspec.to_builtins(again)]
 
 
 def test_by_its_id_it_may_be_given_another_name_unless_another_has_it(store: Store) -> None:
@@ -163,7 +163,7 @@ def test_disabled_it_fires_no_more_and_enabled_only_from_then_on(store: Store) -
     assert store.committed.due == NOW + 6 * MINUTE
     tick(store, MINUTE)
     assert len(made(store)) == 1
-    assert len(said(store, "schedule.disabled")) == len(said(store, "schedule.enabled")) == 1
+    assert len(payloads(store, "schedule.disabled")) == len(payloads(store, "schedule.enabled")) == 1
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -198,7 +198,7 @@ def test_enabling_an_enabled_schedule_emits_nothing_and_loses_no_due_time(store:
     store.now += MINUTE
     assert switch(store, True).next_trigger_at == NOW + MINUTE, "it is due, and stays so"
     switch(store, False), switch(store, False)
-    assert (len(said(store, "schedule.disabled")), said(store, "schedule.enabled")) == (1, [])
+    assert (len(payloads(store, "schedule.disabled")), payloads(store, "schedule.enabled")) == (1, [])
 
 
 def test_a_deleted_schedule_fires_no_more_and_its_jobs_continue(store: Store) -> None:
@@ -206,7 +206,7 @@ def test_a_deleted_schedule_fires_no_more_and_its_jobs_continue(store: Store) ->
     tick(store, MINUTE), tick(store, MINUTE)
     first, second = (job["id"] for job in made(store))
     assert store.run(schedules.delete, ScheduleParams("s")) == DeleteScheduleResult(kept.schedule_id)
-    assert said(store, "schedule.deleted") == [{"schedule_id": kept.schedule_id, "name": "s"}]
+    assert payloads(store, "schedule.deleted") == [{"schedule_id": kept.schedule_id, "name": "s"}]
     assert tick(store, MINUTE) is None
     (claimed,) = claims(store)
     end(store, claimed)

@@ -12,7 +12,7 @@ from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.template import DeleteTemplateResult, TemplateParams
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import claims, end, put, runs, states, tick
-from tests.store.timetable import made, said, schedule, template
+from tests.store.timetable import made, payloads, schedule, template
 
 
 def stored(store: Store) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def test_a_template_is_kept_as_it_was_given_and_told(store: Store) -> None:
         kept.template_id, "nightly", NOW, NOW,
     )  # fmt: skip
     assert msgspec.json.decode(row["spec"]) == {"job_type": "semantica.noop", "payload": {"a": 1}, "priority": 5}
-    assert said(store, "template.created") == [msgspec.to_builtins(kept)]
+    assert payloads(store, "template.created") == [msgspec.to_builtins(kept)]
 
 
 def test_the_same_name_again_replaces_its_spec(store: Store) -> None:
@@ -37,7 +37,7 @@ def test_the_same_name_again_replaces_its_spec(store: Store) -> None:
     assert (again.template_id, again.created) == (first.template_id, False)
     (row,) = stored(store)
     assert (row["created_at"], row["updated_at"], msgspec.json.decode(row["spec"])["priority"]) == (NOW, NOW + 5, 6)
-    assert said(store, "template.changed") == [msgspec.to_builtins(again)]
+    assert payloads(store, "template.changed") == [msgspec.to_builtins(again)]
 
 
 @pytest.mark.parametrize("by", ["id", "name"])
@@ -131,7 +131,7 @@ def test_delete_by_id_or_name(store: Store) -> None:
     assert store.run(templates.delete, TemplateParams("a")) == DeleteTemplateResult(first.template_id)
     assert store.run(templates.delete, TemplateParams(second.template_id)) == DeleteTemplateResult(second.template_id)
     assert stored(store) == []
-    assert said(store, "template.deleted")[0] == {"template_id": first.template_id, "name": "a"}
+    assert payloads(store, "template.deleted")[0] == {"template_id": first.template_id, "name": "a"}
 
 
 def test_delete_is_refused_while_a_schedule_uses_it(store: Store) -> None:

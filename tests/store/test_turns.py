@@ -8,8 +8,8 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.recover import recover
 from tests.builders import NOW, Store
-from tests.store.steps import BAD, GOOD, claims, emitted, end, put, states, stop, tick, told
-from tests.store.timetable import MINUTE, made, said, schedule, template, trigger
+from tests.store.steps import BAD, GOOD, claims, emitted, end, event_types, put, states, stop, tick
+from tests.store.timetable import MINUTE, made, payloads, schedule, template, trigger
 
 
 def fired(store: Store, count: int, **fields: Any) -> list[str]:
@@ -43,7 +43,7 @@ def test_one_runs_at_a_time_in_the_order_they_were_made(store: Store) -> None:
     assert turns(store) == [("QUEUED", 0), ("SCHEDULED", 1), ("SCHEDULED", 1)]
     assert [run_next(store) for _ in jobs] == jobs
     assert turns(store) == [("DONE", 0)] * 3
-    assert told(store, jobs[1]) == ["job.scheduled", "job.queued", "job.started", "job.done"]
+    assert event_types(store, jobs[1]) == ["job.scheduled", "job.queued", "job.started", "job.done"]
 
 
 def test_the_commit_that_ends_a_job_makes_the_next_one_queued(store: Store) -> None:
@@ -171,7 +171,7 @@ def test_those_that_wait_keep_their_turn_when_the_schedule_is_edited_to_skip(sto
     schedule(store, overlap="skip")
     tick(store, MINUTE)
     assert len(made(store)) == 2
-    assert [event["reason"] for event in said(store, "schedule.skipped")] == ["overlap"]
+    assert [event["reason"] for event in payloads(store, "schedule.skipped")] == ["overlap"]
     assert [run_next(store), run_next(store)] == [first, second]
 
 
@@ -188,7 +188,7 @@ def test_those_that_wait_are_superseded_when_the_schedule_is_edited_to_that(stor
 def test_with_skip_the_next_fires_when_the_one_before_has_ended(store: Store) -> None:
     template(store)
     (first,) = fired(store, 2, overlap="skip")
-    (skipped,) = said(store, "schedule.skipped")
+    (skipped,) = payloads(store, "schedule.skipped")
     assert (skipped["trigger_at"], skipped["reason"]) == (NOW + 2 * MINUTE, "overlap")
     assert run_next(store) == first
     tick(store, MINUTE)

@@ -49,6 +49,6 @@ def made(store: Store, name: str = "s") -> list[dict[str, Any]]:
     return store.rows(sql, name)
 
 
-def said(store: Store, event_type: str) -> list[dict[str, Any]]:
+def payloads(store: Store, event_type: str) -> list[dict[str, Any]]:
     """What events of that type have told, in order."""
     return [msgspec.json.decode(event["payload"]) for event in store.events() if event["event_type"] == event_type]
