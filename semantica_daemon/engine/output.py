@@ -5,6 +5,7 @@ import errno
 import os
 import stat
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -100,7 +101,8 @@ def _pieces(path: str, offset: int, length: int) -> list[Piece]:
     except OSError:
         return [(STREAMS[0], length)] if length else []
     try:
-        first = _search(handle, offset)
+        count = os.fstat(handle).st_size // STREAM_RECORD.size
+        first = bisect_right(range(count), offset, key=lambda number: _at(handle, number)[0])
         read = os.pread(handle, MAX_PIECES * STREAM_RECORD.size, first * STREAM_RECORD.size)
         stream = 0 if first == 0 else _at(handle, first - 1)[1]
     finally:
@@ -115,15 +117,6 @@ def _pieces(path: str, offset: int, length: int) -> list[Piece]:
         if start >= end:
             break
     return pieces[:MAX_PIECES]
-
-
-def _search(handle: int, offset: int) -> int:
-    """The number of records at or before the offset."""
-    low, high = 0, os.fstat(handle).st_size // STREAM_RECORD.size
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if _at(handle, middle)[0] <= offset else (low, middle)
-    return low
 
 
 def _at(handle: int, number: int) -> tuple[int, int]:

@@ -2,11 +2,8 @@
 the main process; each with all its descendants."""
 
 import os
-import select
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from semantica_daemon.processes.marks import SUPERVISOR, Tags, environment_of, run_id_in, tag_for
@@ -19,6 +16,7 @@ from semantica_daemon.processes.table import (
     send_signal,
 )
 
+SCAN_AGAIN_AFTER_S = 0.01  # a killed process needs a moment to end
 EMPTY_SCANS = 5  # in a row that end the search, if in each of them some process ended while it was being read
 
 
@@ -53,7 +51,7 @@ def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
         for process in left:
             send_signal(process, signal.SIGKILL)
         if left:
-            _wait_for_exit([process.pid for process in left])
+            time.sleep(SCAN_AGAIN_AFTER_S)
         empty_scans = 0 if left else EMPTY_SCANS if scan.complete else empty_scans + 1
     return set()
 
@@ -116,19 +114,3 @@ def _still_alive(before: dict[Process, str]) -> dict[Process, str]:
         for process, run_id in before.items()
         if (now := find_process(process.pid)) is not None and now.started_at == process.started_at
     }
-
-
-def _wait_for_exit(pids: list[int]) -> None:
-    """Waits until one process ends, at most 50 ms."""
-    open_pidfd: Callable[..., object] = getattr(os, "pidfd_open", lambda pid: None)
-    poll = select.poll()
-    handles = []
-    for pid in pids:
-        with suppress(OSError):
-            handle = open_pidfd(pid)
-            if isinstance(handle, int):
-                handles.append(handle)
-                poll.register(handle, select.POLLIN)
-    poll.poll(50)
-    for handle in handles:
-        os.close(handle)

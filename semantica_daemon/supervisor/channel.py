@@ -2,7 +2,6 @@
 
 import os
 import time
-from contextlib import suppress
 
 from semantica_daemon.supervisor.messages import Decoder, Report, Request, encode
 from semantica_daemon.supervisor.run import Run
@@ -54,8 +53,13 @@ class Channel:
             else:
                 self._reports.append(self._delayed.pop(run.run_id).spawned())
         if self._reports:
-            left, self._reports = encode(self._reports), []
-            with suppress(OSError):
-                while left:
-                    left = left[os.write(self.handle, left) :]
+            self._write(encode(self._reports))
+            self._reports.clear()
         return timeout_ms
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self.handle, data) :]
+        except OSError:
+            return

@@ -124,7 +124,8 @@ class Decoder:
         messages: list[Any] = []
         start, end = 0, LENGTH.size
         while end <= len(data):
-            body, end = end, end + int(LENGTH.unpack_from(data, start)[0])
+            size: int = LENGTH.unpack_from(data, start)[0]
+            body, end = end, end + size
             if end > len(data):
                 break
             messages += [KINDS[kind]._make(fields) for kind, fields in marshal.loads(data[body:end])]

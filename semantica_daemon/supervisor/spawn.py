@@ -34,18 +34,19 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int 
     if it gets that of the supervisor."""
     stdin, stdout, stderr = streams
     actions = [(DUP2, stdin, 0), (DUP2, stdout, 1), (DUP2, stderr, 2)]
+    other_umask, other_cwd = request.umask != OWN_UMASK, request.cwd != OWN_CWD
     try:
-        if request.umask != OWN_UMASK:
+        if other_umask:
             os.umask(request.umask)
-        if request.cwd != OWN_CWD:
+        if other_cwd:
             _enter(request.cwd)
         if open_files is None:
             return _spawn_first(request, actions)
         return _spawn_with_limit(request, actions, open_files)
     finally:
-        if request.cwd != OWN_CWD:
+        if other_cwd:
             os.chdir(OWN_CWD)
-        if request.umask != OWN_UMASK:
+        if other_umask:
             os.umask(OWN_UMASK)
 
 

@@ -17,7 +17,6 @@ from semantica_daemon.supervisor.channel import Channel
 from semantica_daemon.supervisor.messages import (
     LeftoversFound,
     LogGrew,
-    Request,
     SpawnFailed,
     SpawnRequest,
     WatchLogRequest,
@@ -32,6 +31,7 @@ IDLE_MS = 5000  # without a run, before empty workspaces are removed
 REMOVE_AT_EXIT_S = 1
 MAX_UNUSED = 10_000
 MAX_NAMED = 10
+SIGNAL_BYTES = 128  # one record of signalfd
 SPARE_DESCRIPTORS = 64
 DESCRIPTORS_PER_RUN = 7  # two pipes, two files of the log, stdin
 
@@ -85,8 +85,9 @@ class Supervisor:
             elif handle == self._child_signals:
                 self._handle_exits()
         self._timeout_ms = self._channel.flush()
-        if not ready and not self._runs:
-            self._remove_empty_workspaces()
+        while not ready and not self._runs and self._unused:  # one at a time: a removal may take milliseconds
+            remove_if_empty(*self._unused.popleft())
+            ready = self._poll.poll(0)
 
     def _handle_requests(self) -> None:
         requests = self._channel.receive()
@@ -95,15 +96,12 @@ class Supervisor:
             self._poll.unregister(self._channel.handle)
             return
         for request in requests:
-            self._handle(request)
-
-    def _handle(self, request: Request) -> None:
-        if isinstance(request, SpawnRequest):
-            self._spawn(request)
-        elif isinstance(request, WatchLogRequest):
-            self._watch_log(request)
-        elif request.run_id in self._runs:
-            self._trees.signal(self._runs[request.run_id], request.number)
+            if isinstance(request, SpawnRequest):
+                self._spawn(request)
+            elif isinstance(request, WatchLogRequest):
+                self._watch_log(request)
+            elif request.run_id in self._runs:
+                self._trees.signal(self._runs[request.run_id], request.number)
 
     def _spawn(self, request: SpawnRequest) -> None:
         tag = tag_for(request.run_id)
@@ -112,7 +110,8 @@ class Supervisor:
             self._tags.tag_next_spawn(tag)
             run = Run(request, tag, self._open_files if self._limit_is_raised else None)
         except SpawnError as error:
-            self._spawn_failed(request, error)
+            remove_if_empty(request.workspace, request.output)
+            self._channel.send(SpawnFailed(request.run_id, error.message, error.part, error.errno, error.retryable))
             return
         self._trees.add(run)
         for pipe in run.pipes:
@@ -121,15 +120,6 @@ class Supervisor:
         if len(self._runs) > self._most_runs:
             self._raise_descriptor_limit()
         self._channel.delay_spawned(run)
-
-    def _spawn_failed(self, request: SpawnRequest, error: SpawnError) -> None:
-        """After a retryable failure the workspace is removed later, if ever: the daemon requests the spawn again."""
-        self._channel.send(SpawnFailed(request.run_id, error.message, error.part, error.errno, error.retryable))
-        self._channel.flush()
-        if error.retryable:
-            self._unused.append((request.workspace, request.output))
-        else:
-            remove_if_empty(request.workspace, request.output)
 
     def _watch_log(self, request: WatchLogRequest) -> None:
         run = self._runs.get(request.run_id)
@@ -156,7 +146,7 @@ class Supervisor:
             run.watch = None
 
     def _handle_exits(self) -> None:
-        os.read(self._child_signals, 512)
+        os.read(self._child_signals, SIGNAL_BYTES)
         self._trees.reap()
         for run in list(self._trees.ended.values()):
             self._finish(run)
@@ -196,11 +186,6 @@ class Supervisor:
                 self._unused.append((run.request.workspace, run.request.output))
         run.log.close()
         self._channel.send_exited(run)
-
-    def _remove_empty_workspaces(self) -> None:
-        """Removes one at a time, while there is nothing else to do: a removal may take milliseconds."""
-        while self._unused and not self._poll.poll(0):
-            remove_if_empty(*self._unused.popleft())
 
     def _raise_descriptor_limit(self) -> None:
         """Many runs at once need more descriptors than a job gets; `spawn` lowers the limit for each process then."""

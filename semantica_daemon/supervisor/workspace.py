@@ -28,6 +28,8 @@ def make_workspace(request: SpawnRequest) -> None:
 
 
 def remove_if_empty(workspace: str, output: str) -> None:
-    with suppress(OSError):
+    try:
         os.rmdir(output)
         os.rmdir(workspace)
+    except OSError:
+        return

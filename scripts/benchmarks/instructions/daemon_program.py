@@ -11,9 +11,12 @@ import anyio
 
 from semantica_daemon import config, logs, paths
 from semantica_daemon.daemon import Setting
+from semantica_daemon.engine import supervisors
 from semantica_daemon.serving import served
 
 NOW = 1_800_000_000_000
+# The supervisor waits 30 ms for the end of a command before it reports its start; valgrind slows it down 50 times.
+SLOW_SUPERVISOR = "from semantica_daemon.supervisor import channel; channel.SPAWNED_DELAY_S = 60; main()"
 
 
 class NoTimer:
@@ -40,6 +43,7 @@ class StandingClock:
 def main() -> None:
     where = paths.find(os.environ)
     settings = config.load(Path(where.config))
+    supervisors.PROGRAM = supervisors.PROGRAM.replace("main()", SLOW_SUPERVISOR)
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     anyio.run(served, Setting(where, settings, StandingClock(), Random(0)))
 
