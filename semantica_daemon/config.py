@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from semantica_daemon import prose
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import QueueRules
 
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -29,16 +30,10 @@ class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
     log_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 64_000_000
 
 
-class MachineSection(Struct, frozen=True, forbid_unknown_fields=True):
-    idle: Literal["auto", "always", "never"] = "auto"
-    power: Literal["auto", "mains", "battery"] = "auto"
-    idle_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 120_000
-
-
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     daemon: DaemonSection = DaemonSection()
     queues: dict[str, QueueRules] = {}
-    machine: MachineSection = MachineSection()
+    machine: MachineRules = MachineRules()
     limits: LimitsSection = LimitsSection()
     handlers: dict[str, str] = {}
     handler_path: list[str] = []
@@ -112,5 +107,5 @@ def _keys(section: str) -> tuple[str, ...]:
 
 
 def _kind(section: str) -> Any:
-    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineSection, "limits": LimitsSection}
+    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineRules, "limits": LimitsSection}
     return kinds.get(section, QueueRules if section.startswith("queues") else None)

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import msgspec
@@ -26,7 +26,7 @@ from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.lifecycle import Lifecycle
-from semantica_daemon.engine.machine import Machine, Rules, Signals
+from semantica_daemon.engine.machine import Machine, Signals
 from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass, Wake
 from semantica_daemon.engine.probes import Sources
@@ -49,15 +49,10 @@ from semantica_daemon.rpc.binding import MethodTable
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
 from semantica_daemon.rpc.connections import Connections
-from semantica_daemon.rpc.methods.admin import AdminMethods, HealthSources
+from semantica_daemon.rpc.methods import job, machine, protocol, queue, schedule, template
+from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.event import EventMethods
-from semantica_daemon.rpc.methods.job import JobMethods
-from semantica_daemon.rpc.methods.machine import MachineMethods
-from semantica_daemon.rpc.methods.protocol import ProtocolMethods
-from semantica_daemon.rpc.methods.queue import QueueMethods
 from semantica_daemon.rpc.methods.run import RunMethods
-from semantica_daemon.rpc.methods.schedule import ScheduleMethods
-from semantica_daemon.rpc.methods.template import TemplateMethods
 from semantica_daemon.rpc.server import Server
 from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
@@ -97,38 +92,71 @@ class OpenResources(NamedTuple):
     readers: Readers
 
 
-class Wakes(NamedTuple):
-    scheduler: Wake
-    machine: Wake
-    socket: Wake
+class Daemon:
+    """Each part is given the parts before it by its constructor; nothing is wired afterwards."""
 
+    def __init__(self, setting: Setting, opened: OpenResources) -> None:
+        clock, config, readers = setting.clock, setting.config, opened.readers
+        self.lifecycle, self.commands = Lifecycle(), CommandQueue()
+        self.feed = Feed(readers, opened.database.epoch, opened.database.sequence)
+        self.run_dependencies = run_dependencies(setting, opened, self.commands, self.feed)
+        self.dispatcher = Dispatcher(self.run_dependencies)
+        self._wakes = [Wake(name, clock) for name in ("scheduler", "machine", "socket")]
+        wake_scheduler, wake_machine, wake_socket = self._wakes
+        signals = Signals(opened.current, self.commands, wake_machine, wake_scheduler)
+        sources = Sources(clock, self._running)
+        self.machine = Machine(config.machine, sources, readers, signals, clock)
+        scheduler = Scheduler(self.commands, clock, self.machine, wake_scheduler)
+        event_log = logs.EventLog(config.daemon.log_level)
+        listeners = [self.feed.committed, self.dispatcher.committed, scheduler.committed, event_log.committed]
+        self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
+        self._connections: OpenConnections = set()
+        services = Services(self._bind_methods(setting, opened), self.commands, self.writer, self.lifecycle)
+        connections = Connections(services, self._connections)
+        self.server = Server(SocketFile(Path(setting.paths.socket)), connections, opened.lock, clock)
+        self.passes = [
+            Pass(scheduler.step, wake_scheduler, clock),
+            Pass(self.machine.step, wake_machine, clock),
+            Pass(self._check, wake_socket, clock),
+        ]
 
-class Engine(NamedTuple):
-    """The parts below the server."""
+    def _bind_methods(self, setting: Setting, opened: OpenResources) -> MethodTable:
+        clock, readers, limits = setting.clock, opened.readers, setting.limits
+        waiting = Waiting(readers, self.commands, self.feed)
+        output = Output(readers, self.feed, self.dispatcher.watch_log)
+        explainer = Explainer(readers, self.machine, limits, clock)
+        where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
+        about = AdminMethods(
+            wakes=self._wakes, writer=self.writer, commands=self.commands, feed=self.feed, machine=self.machine,
+            running=self._running, max_slots=limits.max_slots, connections=self._connections, readers=readers,
+            database=Path(setting.paths.database), config={"paths": where, **msgspec.to_builtins(setting.config)},
+            lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
+        )  # fmt: skip
+        return MethodTable(
+            {
+                **job.bindings(opened.admission, readers, waiting, output, explainer),
+                **RunMethods(self.run_dependencies.run_tokens).bindings(),
+                **EventMethods(self.feed, readers, waiting, explainer, clock).bindings(),
+                **template.bindings(readers),
+                **schedule.bindings(readers),
+                **machine.bindings(self.machine),
+                **queue.bindings(readers, limits),
+                **about.bindings(),
+                **protocol.bindings(self.feed.epoch),
+            }
+        )
 
-    lifecycle: Lifecycle
-    commands: CommandQueue
-    wakes: Wakes
-    feed: Feed
-    run_dependencies: RunDependencies
-    dispatcher: Dispatcher
-    machine: Machine
-    scheduler: Scheduler
-    writer: Writer
+    def _running(self) -> int:
+        return self.dispatcher.running
 
-
-class Daemon(NamedTuple):
-    """A running daemon."""
-
-    lifecycle: Lifecycle
-    commands: CommandQueue
-    feed: Feed
-    run_dependencies: RunDependencies
-    dispatcher: Dispatcher
-    machine: Machine
-    writer: Writer
-    server: Server
-    passes: list[Pass]
+    async def _check(self) -> int:
+        """The one step that runs while nothing happens: it checks the socket, and whether the machine slept or its
+        clock was set, so that no other part has to wake up for that."""
+        self.writer.check_clock()
+        self.dispatcher.check_clock()
+        for part in self.passes:
+            part.check_clock()
+        return await self.server.check()
 
     async def open(self) -> None:
         """Opens the socket, enables claims, emits daemon.started."""
@@ -162,7 +190,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
         database = open_database(setting, admission, current)
         lock.watch(Path(setting.paths.database))
         async with open_readers(Path(setting.paths.database)) as readers, anyio.create_task_group() as tasks:
-            daemon = assemble(setting, OpenResources(lock, found, admission, current, database, readers))
+            daemon = Daemon(setting, OpenResources(lock, found, admission, current, database, readers))
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
@@ -188,88 +216,6 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
     if escaped:
         log.error("runs_cannot_be_ended", runs=sorted(escaped))
     return frozenset(escaped)
-
-
-def assemble(setting: Setting, opened: OpenResources) -> Daemon:
-    """Each part is given the parts before it by its constructor; nothing is wired afterwards."""
-    clock, engine = setting.clock, build_engine(setting, opened)
-    open_connections: OpenConnections = set()
-    services = Services(bind_methods(setting, opened, engine, open_connections), engine.commands, engine.lifecycle)
-    connections = Connections(services, open_connections)
-    server = Server(SocketFile(Path(setting.paths.socket)), connections, opened.lock, clock)
-    scheduler = Pass(engine.scheduler.step, engine.wakes.scheduler, clock)
-    machine = Pass(engine.machine.step, engine.wakes.machine, clock)
-    check = check_every_few_seconds(server, engine.writer, [engine.dispatcher, scheduler, machine])
-    passes = [scheduler, machine, Pass(check, engine.wakes.socket, clock)]
-    return Daemon(
-        engine.lifecycle, engine.commands, engine.feed, engine.run_dependencies, engine.dispatcher, engine.machine,
-        engine.writer, server, passes,
-    )  # fmt: skip
-
-
-def build_engine(setting: Setting, opened: OpenResources) -> Engine:
-    """The writer comes last, because it calls the others after each commit."""
-    clock, readers, config = setting.clock, opened.readers, setting.config
-    lifecycle, commands = Lifecycle(), CommandQueue()
-    wakes = Wakes(Wake("scheduler", clock), Wake("machine", clock), Wake("socket", clock))
-    feed = Feed(readers, opened.database.epoch, opened.database.sequence)
-    runs = run_dependencies(setting, opened, commands, feed)
-    dispatcher = Dispatcher(runs)
-    rules = Rules(config.machine.idle, config.machine.power, config.machine.idle_ms)
-    sources = Sources(clock, lambda: dispatcher.running)
-    signals = Signals(opened.current, wakes.machine, wakes.scheduler)
-    machine = Machine(rules, sources, readers, commands, signals, clock)
-    scheduler = Scheduler(commands, clock, machine, wakes.scheduler)
-    event_log = logs.EventLog(config.daemon.log_level)
-    listeners = [feed.committed, dispatcher.committed, scheduler.committed, event_log.committed]
-    writer = Writer(commands, opened.database, clock, boot_id(), listeners)
-    return Engine(lifecycle, commands, wakes, feed, runs, dispatcher, machine, scheduler, writer)
-
-
-def bind_methods(
-    setting: Setting, opened: OpenResources, engine: Engine, open_connections: OpenConnections
-) -> MethodTable:
-    clock, readers, feed, machine = setting.clock, opened.readers, engine.feed, engine.machine
-    waiting = Waiting(readers, engine.commands, feed)
-    output = Output(readers, feed, engine.dispatcher.watch_log)
-    explainer = Explainer(readers, machine, setting.limits, clock)
-    observed = HealthSources(
-        engine.wakes, engine.writer, engine.commands, feed, machine, lambda: engine.dispatcher.running,
-        setting.limits.max_slots, open_connections,
-    )  # fmt: skip
-    families = (
-        JobMethods(opened.admission, readers, waiting, output, explainer),
-        RunMethods(engine.run_dependencies.run_tokens),
-        EventMethods(feed, readers, waiting, explainer, clock),
-        TemplateMethods(readers),
-        ScheduleMethods(readers),
-        MachineMethods(machine),
-        QueueMethods(readers, setting.limits),
-        AdminMethods(observed, readers, Path(setting.paths.database), shown_config(setting), engine.lifecycle, clock),
-        ProtocolMethods(feed.epoch),
-    )
-    return MethodTable({name: binding for family in families for name, binding in family.bindings().items()})
-
-
-def check_every_few_seconds(
-    server: Server, writer: Writer, parts: list[Dispatcher | Pass]
-) -> Callable[[], Awaitable[int]]:
-    """The one step that runs while nothing happens: it checks the socket, and whether the machine slept or its clock
-    was set, so that no other part has to wake up for that."""
-
-    async def step() -> int:
-        writer.check_clock()
-        for part in parts:
-            part.check_clock()
-        return await server.check()
-
-    return step
-
-
-def shown_config(setting: Setting) -> dict[str, Any]:
-    """The result of admin.config."""
-    where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
-    return {"paths": where, **msgspec.to_builtins(setting.config)}
 
 
 def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQueue, feed: Feed) -> RunDependencies:

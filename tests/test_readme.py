@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from semantica_daemon.config import Config, DaemonSection, LimitsSection, MachineSection
+from semantica_daemon.config import Config, DaemonSection, LimitsSection
 from semantica_daemon.model import state
+from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import QueueRules, limits
 from semantica_daemon.wire.methods import METHODS
 
@@ -41,7 +42,7 @@ def test_every_setting_is_in_the_table_and_no_other() -> None:
     daemon = {f"daemon.{name}" for name in DaemonSection.__struct_fields__}
     queues = {f"queues.NAME.{name}" for name in QueueRules.__struct_fields__}
     limits = {f"limits.{name}" for name in LimitsSection.__struct_fields__}
-    machine = {f"machine.{name}" for name in MachineSection.__struct_fields__}
+    machine = {f"machine.{name}" for name in MachineRules.__struct_fields__}
     assert set(Config.__struct_fields__) == {"daemon", "queues", "machine", "limits", "handlers", "handler_path"}
     named = {"handlers.JOB_TYPE", "handler_path"}
     assert set(first_column("Settings")) == daemon | queues | machine | limits | named
@@ -49,7 +50,7 @@ def test_every_setting_is_in_the_table_and_no_other() -> None:
 
 def test_every_default_is_the_one_in_force() -> None:
     shown = {row[0].strip("`"): row[1].strip("`") for row in rows(section("Settings"))}
-    sections = {"daemon": DaemonSection(), "machine": MachineSection(), "limits": LimitsSection()}
+    sections = {"daemon": DaemonSection(), "machine": MachineRules(), "limits": LimitsSection()}
     for key, section_in_force in sections.items():
         for name, value in msgspec.to_builtins(section_in_force).items():
             assert json.loads(shown[f"{key}.{name}"]) == value

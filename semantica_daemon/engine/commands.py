@@ -33,8 +33,7 @@ class CommandQueue:
         self.full = False
         """A connection stops reading while this is true: from MAX_WAITING commands on, until half of them are done."""
         self._entries: deque[Entry] = deque()
-        self._consumer: Callable[[], None] | None = None
-        self._scheduled = False
+        self._filled: asyncio.Future[None] | None = None
         self._waiting_for_room: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -52,8 +51,9 @@ class CommandQueue:
         entries.append(Entry(command, done, must_commit, slow or command.durable))
         if len(entries) >= MAX_WAITING:
             self.full = True
-        if self._consumer is not None and not self._scheduled:
-            self.begin_soon()
+        if self._filled is not None:
+            self._filled.set_result(None)
+            self._filled = None
 
     async def run(self, verb: Verb, request: Any, *, must_commit: bool = True, slow: bool = True) -> Any:
         """Submits the command, waits for the commit, and returns the verb's result."""
@@ -61,29 +61,16 @@ class CommandQueue:
         self.submit(Command(verb, request), lambda result: _resolve(reply, result), must_commit=must_commit, slow=slow)
         return await reply
 
-    def begin(self) -> None:
-        """Starts a batch now, if the writer is idle. A connection calls this after it has submitted all that it has
-        read; otherwise the loop does in its next turn, so that commands submitted together are committed together."""
-        self._scheduled = False
-        consumer = self._consumer
-        if consumer is not None and self._entries:
-            self._consumer = None
-            consumer()
-
-    def begin_soon(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self.begin)
-
     def when_room(self, resume: Callable[[], None]) -> None:
         """Calls `resume` once, when the queue is no longer full."""
         self._waiting_for_room.append(resume)
 
     # The writer's side
 
-    def when_filled(self, consumer: Callable[[], None]) -> None:
-        """Calls `consumer` once, at the next `begin` that finds a command."""
-        self._consumer = consumer
+    def filled(self) -> "asyncio.Future[None]":
+        """Done when the next command is submitted."""
+        self._filled = asyncio.get_running_loop().create_future()
+        return self._filled
 
     def take(self, most: int) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(len(self._entries), most))]

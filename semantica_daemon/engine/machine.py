@@ -4,7 +4,7 @@
 facts, stops runs whose needs are no longer met, and wakes the scheduler when jobs may start.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -14,10 +14,11 @@ from semantica_daemon.engine.passes import Wake
 from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Answer, Sources
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.machine import CurrentFacts, Facts, Needs
+from semantica_daemon.model.machine import CurrentFacts, Facts, MachineRules, Needs
 from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
-from semantica_daemon.wire.machine import ActivityAck, Kind, MachineView, SourceView
+from semantica_daemon.wire.machine import ActivityAck, ActivityParams, Kind, MachineView, SourceView
+from semantica_daemon.wire.types import Params
 
 LOOK_EVERY_MS = 5000  # while the machine is idle or on mains power: a run may have to stop when that ends
 LOOK_AGAIN_MS = 30_000  # when no source knows
@@ -25,14 +26,6 @@ SOONEST_MS = 1000
 MOST_EDITORS = 100
 OVERRIDE = "config"
 EDITORS = "editors"
-
-
-class Rules(Struct, frozen=True):
-    """The section `[machine]` of the configuration."""
-
-    idle: Literal["auto", "always", "never"]
-    power: Literal["auto", "mains", "battery"]
-    idle_ms: int
 
 
 class Idle(Struct, frozen=True):
@@ -45,24 +38,23 @@ class Idle(Struct, frozen=True):
 
 
 class Signals(NamedTuple):
-    """Where the machine publishes changes: the facts that claims use, the wake of its own pass, and the wake of the
-    scheduler, which promotes jobs when the machine becomes idle or is plugged in."""
+    """Where the machine publishes changes: the facts that claims use, the command that stops runs, the wake of its own
+    pass, and the wake of the scheduler, which promotes jobs when the machine becomes idle or is plugged in."""
 
     current: CurrentFacts
+    commands: CommandQueue
     wake: Wake
     scheduler: Wake
 
 
 class Machine:
-    def __init__(
-        self, rules: Rules, sources: Sources, readers: Readers, commands: CommandQueue, signals: Signals, clock: Clock
-    ) -> None:
+    def __init__(self, rules: MachineRules, sources: Sources, readers: Readers, signals: Signals, clock: Clock) -> None:
         self.rules = rules
         self.watching: set[Kind] = set()
         self._sources = sources
         self._clock = clock
         self._readers = readers
-        self._commands = commands
+        self._commands = signals.commands
         self._current = signals.current
         self._wake = signals.wake
         self._scheduler = signals.scheduler
@@ -126,10 +118,10 @@ class Machine:
             return Power(OVERRIDE, charging, f'[machine] power = "{self.rules.power}"')
         return await self._sources.power()
 
-    async def activity(self, source: str) -> ActivityAck:
+    async def activity(self, params: ActivityParams) -> ActivityAck:
         """A user is typing in an editor: the machine is not idle from now on."""
-        self._editors.pop(source, None)
-        self._editors[source] = self._clock.elapsed()
+        self._editors.pop(params.source, None)
+        self._editors[params.source] = self._clock.elapsed()
         if len(self._editors) > MOST_EDITORS:
             del self._editors[next(iter(self._editors))]
         known = self._current.facts
@@ -137,7 +129,7 @@ class Machine:
             await self._publish(Facts(False, known.charging))
         return ActivityAck(self.rules.idle == "always", self.rules.idle_ms)
 
-    async def view(self) -> MachineView:
+    async def view(self, _: Params) -> MachineView:
         """Queries every source, also those after the first that knows."""
         answers = [*filter(None, [self._editors_answer()]), *await self._sources.idle(first=False)]
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
@@ -35,6 +35,10 @@ class Readers:
         task = asyncio.ensure_future(read(connection, *args, **kwargs))
         task.add_done_callback(lambda done: self._put_back(connection, done))
         return await asyncio.shield(task)
+
+    def taking_params(self, read: Callable[[aiosqlite.Connection, Any], Awaitable[T]]) -> Callable[[Any], Awaitable[T]]:
+        """A method whose params are the only argument of `read`."""
+        return lambda params: self.query(read, params)
 
     def _put_back(self, connection: aiosqlite.Connection, done: "asyncio.Future[T]") -> None:
         if not done.cancelled():

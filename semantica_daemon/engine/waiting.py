@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import suppress
 
+from msgspec import Struct
+
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.feed import Feed, end_of
 from semantica_daemon.engine.readers import Readers
@@ -15,21 +17,20 @@ from semantica_daemon.wire.event import EmitParams, EmitResult
 from semantica_daemon.wire.job import CancelParams, CancelResult
 
 
-class Waiting:
-    def __init__(self, readers: Readers, commands: CommandQueue, feed: Feed) -> None:
-        self._readers = readers
-        self._commands = commands
-        self._feed = feed
+class Waiting(Struct, frozen=True):
+    readers: Readers
+    commands: CommandQueue
+    feed: Feed
 
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
         """Returns the whole id, and whether the job ended within the time."""
-        job_id, _ = await self._readers.query(reads.state, prefix)
+        job_id, _ = await self.readers.query(reads.state, prefix)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
-        with self._feed.watching(end_of(job_id)) as wake:
+        with self.feed.watching(end_of(job_id)) as wake:
             while True:
                 wake.clear()
-                _, state = await self._readers.query(reads.state, job_id)
+                _, state = await self.readers.query(reads.state, job_id)
                 left = until - loop.time()
                 if state in TERMINAL or left <= 0:
                     return job_id, state in TERMINAL
@@ -40,10 +41,10 @@ class Waiting:
     async def cancel(self, params: CancelParams) -> CancelResult:
         """Cancels many jobs in several transactions, so that a long queue never blocks the writer."""
         by_field = bool(selection(params).field)
-        result: CancelResult = await asyncio.shield(self._commands.run(cancel, params, must_commit=False))
+        result: CancelResult = await asyncio.shield(self.commands.run(cancel, params, must_commit=False))
         part = result
         while by_field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
-            part = await self._commands.run(cancel, params)
+            part = await self.commands.run(cancel, params)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
         if params.wait_ms and result.cancelling:
@@ -55,11 +56,11 @@ class Waiting:
         return await asyncio.shield(asyncio.ensure_future(self._emit_all(params)))
 
     async def _emit_all(self, params: EmitParams) -> EmitResult:
-        part: EmitPart = await self._commands.run(emit, Emit(params.key, params.value), must_commit=False)
+        part: EmitPart = await self.commands.run(emit, Emit(params.key, params.value), must_commit=False)
         matched = part.matched
         while part.more:
             rest = Emit(params.key, params.value, part.newest)
-            part = await self._commands.run(emit, rest)
+            part = await self.commands.run(emit, rest)
             matched += part.matched
         return EmitResult(list(dict.fromkeys(matched)))
 

@@ -53,12 +53,15 @@ class Writer:
         self._listeners = list(listeners)
         self._offset_ms = self._read_clock().offset_ms
         self._closed = False
+        self._is_busy = False
         self._one_by_one = 0
         self._always_slow = database.always_synced
         self._checkpoint_due = False
-        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = self._loop.create_future()
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
+        queue.filled().add_done_callback(self._on_filled)
 
     async def check_clock_at_start(self) -> None:
         """Handles a clock change that happened while no daemon ran."""
@@ -70,15 +73,19 @@ class Writer:
             self._queue.submit(Command(nothing, None), must_commit=True)
 
     async def work(self) -> None:
-        """The writer task. Ends when it is cancelled, or raises the error after which the writer cannot continue."""
-        self._queue.when_filled(self._begin)
-        self._queue.begin_soon()
+        """Ends when it is cancelled, or raises the error after which the writer cannot continue."""
         await self._end
 
-    def _begin(self) -> None:
-        """Runs the next batch. The queue calls this again only after `when_filled`."""
-        if self._closed:
+    def _on_filled(self, filled: "asyncio.Future[None]") -> None:
+        self._queue.filled().add_done_callback(self._on_filled)
+        self.begin()
+
+    def begin(self) -> None:
+        """Runs the next batch, unless one is under way. A connection calls this after it has submitted all that it has
+        read; otherwise the loop does in its next turn, so that commands submitted together are committed together."""
+        if self._is_busy or self._closed or not len(self._queue):
             return
+        self._is_busy = True
         batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
         self._one_by_one = max(0, self._one_by_one - 1)
         if self._always_slow or any(entry.slow for entry in batch) or self._clock_was_set(self._read_clock()):
@@ -112,10 +119,10 @@ class Writer:
         except BaseException as fatal:
             self._stop_daemon(fatal)
             return
-        self._queue.when_filled(self._begin)
+        self._is_busy = False
         self._queue.announce_room()
         if len(self._queue) and (committed is not None or isinstance(error, FailedAfterWrite)):
-            self._queue.begin_soon()
+            self._loop.call_soon(self.begin)
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
         if isinstance(error, FailedAfterWrite):
@@ -232,4 +239,4 @@ class Writer:
             raise refused
         self._queue.put_back([entry for entry in batch if entry.must_commit])
         if len(self._queue):
-            self._clock.after(TRY_AGAIN_MS, self._queue.begin)
+            self._clock.after(TRY_AGAIN_MS, self.begin)

@@ -17,7 +17,7 @@ from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, Payl
 from semantica_daemon.model.command import check_length, check_variables, command_line, variable_bytes
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.job import EnqueueManyParams, JobSpec
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
@@ -119,9 +119,9 @@ class Admission:
             problem, path = located(str(error), "$.payload")
             raise PayloadRefused(problem, f"the handler of {job_type} defines its payload", path=path) from None
 
-    def admit_all(self, specs: list[JobSpec]) -> list[AdmittedJob]:
+    def admit_all(self, params: EnqueueManyParams) -> list[AdmittedJob]:
         admitted = []
-        for number, spec in enumerate(specs):
+        for number, spec in enumerate(params.jobs):
             try:
                 admitted.append(self.admit(spec))
             except Refusal as refused:

@@ -1,10 +1,20 @@
 """Idle and power of the machine, as far as jobs wait for them; `engine/machine` measures them."""
 
-from msgspec import Struct
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from semantica_daemon.wire.machine import Kind
 
 Need = tuple[int, int]  # (wait_for_idle, require_charging), as the columns say it
+
+
+class MachineRules(Struct, frozen=True, forbid_unknown_fields=True):
+    """The section `[machine]` of the configuration."""
+
+    idle: Literal["auto", "always", "never"] = "auto"
+    power: Literal["auto", "mains", "battery"] = "auto"
+    idle_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 120_000
 
 
 class Facts(Struct, frozen=True):

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from semantica_daemon.errors import NotSupported, UnknownMethod
 from semantica_daemon.rpc.protocol import LONGEST_NAME
-from semantica_daemon.rpc.session import Session
 from semantica_daemon.store.database import Verb
 from semantica_daemon.wire.methods import LATER, METHODS
 
@@ -29,13 +28,14 @@ class Call(NamedTuple):
     writes: bool = False
 
 
-class SessionCall(NamedTuple):
-    """A call that uses the connection it came on."""
+class ConnectionCall(NamedTuple):
+    """A call that uses the connection it came on, its first argument. When the method `waits`, the function takes its
+    turn (`Calls.turn`) before it loads the reply into memory; for all others the connection does, before they begin."""
 
-    function: Callable[[Session, Any], Awaitable[Any]]
+    function: Callable[[Any, Any], Awaitable[Any]]
 
 
-Binding = Write | Call | SessionCall
+Binding = Write | Call | ConnectionCall
 
 
 class Method(Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,11 +11,11 @@ from msgspec import Struct
 
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.lifecycle import Lifecycle
+from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
 from semantica_daemon.rpc import protocol
-from semantica_daemon.rpc.binding import Call, Method, MethodTable, Write
+from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, MethodTable, Write
 from semantica_daemon.rpc.protocol import NO_ID, AnyRequest
-from semantica_daemon.rpc.session import Session
 from semantica_daemon.rpc.transport import Transport
 from semantica_daemon.store.database import LARGE, Command
 
@@ -30,6 +31,7 @@ class Services(Struct, frozen=True):
 
     table: MethodTable
     commands: CommandQueue
+    writer: Writer
     lifecycle: Lifecycle
 
 
@@ -41,14 +43,19 @@ class Batch(Struct):
 
 
 class Calls:
-    def __init__(self, services: Services, transport: Transport, session: Session) -> None:
+    def __init__(
+        self, services: Services, transport: Transport, connection: object, on_input_done: Callable[[], None]
+    ) -> None:
+        """`connection`: given to the methods that use it. `on_input_done`: called after each reply to a client that
+        has half-closed."""
         self.in_flight = 0
         self.full = False
         self._table = services.table
         self._commands = services.commands
         self._lifecycle = services.lifecycle
         self._transport = transport
-        self._session = session
+        self._connection = connection
+        self._on_input_done = on_input_done
         self._waiting = 0  # calls of methods that wait
         self._tasks: dict[asyncio.Task[None], bytes] = {}
         self._by_id: dict[bytes, asyncio.Task[None]] = {}
@@ -129,7 +136,11 @@ class Calls:
         try:
             if not method.waits:
                 await self.turn()
-            result = await self._result(method, params)
+            if isinstance(method.binding, ConnectionCall):
+                result = await method.binding.function(self._connection, params)
+            else:
+                assert isinstance(method.binding, Call)
+                result = await method.binding.function(params)
         except asyncio.CancelledError:
             if self._transport.closing:
                 raise
@@ -138,13 +149,6 @@ class Calls:
             result = error
         self._waiting -= method.waits
         self._finish(request, batch, result)
-
-    async def _result(self, method: Method, params: Any) -> Any:
-        binding = method.binding
-        if isinstance(binding, Call):
-            return await binding.function(params)
-        assert not isinstance(binding, Write)
-        return await binding.function(self._session, params)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         key = self._tasks.pop(task)
@@ -163,7 +167,7 @@ class Calls:
             self.full = False
             self._transport.resume()
         if self._transport.ended:
-            self._session.close_when_done()
+            self._on_input_done()
 
     def _half_done(self) -> bool:
         """Whether half of the calls that do not wait are done: reading on after each reply would read one call at a

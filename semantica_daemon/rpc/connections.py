@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import Struct
+
 from semantica_daemon.errors import TooManyConnections
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.calls import Services
@@ -10,25 +12,24 @@ from semantica_daemon.rpc.connection import Connection, OpenConnections
 MAX_CONNECTIONS = 1000
 
 
-class Connections:
-    def __init__(self, services: Services, open_connections: OpenConnections) -> None:
-        self._services = services
-        self._open = open_connections
+class Connections(Struct, frozen=True):
+    services: Services
+    open: OpenConnections
 
     def accept(self) -> asyncio.BaseProtocol:
         """The protocol of a new client. It counts at once, because asyncio accepts many connections before it opens the
         first."""
-        if len(self._open) >= MAX_CONNECTIONS:
+        if len(self.open) >= MAX_CONNECTIONS:
             return _Refused()
-        return Connection(self._services, self._open).transport
+        return Connection(self.services, self.open).transport
 
     def close_gone(self) -> None:
-        for connection in list(self._open):
+        for connection in list(self.open):
             connection.transport.close_if_gone()
 
     def close_all(self) -> None:
-        for connection in list(self._open):
-            connection.close()
+        for connection in list(self.open):
+            connection.transport.close()
 
 
 class _Refused(asyncio.Protocol):

@@ -1,24 +1,25 @@
 """The OpenRPC document of rpc.discover, made from the table of methods."""
 
-from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from semantica_daemon import VERSION
-from semantica_daemon.wire.methods import Method
+from semantica_daemon.wire.methods import METHODS, Method
 
 REF = "#/components/schemas/{name}"
 
 
-def openrpc(table: Sequence[Method]) -> dict[str, Any]:
-    types = [kind for row in table for kind in (row.params, row.result)]
+@cache
+def openrpc() -> dict[str, Any]:
+    types = [kind for row in METHODS for kind in (row.params, row.result)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     pairs = list(zip(schemas[::2], schemas[1::2], strict=True))
     return {
         "openrpc": "1.2.6",
         "info": {"title": "Semantica", "version": VERSION},
-        "methods": [_method(row, *pair, components) for row, pair in zip(table, pairs, strict=True)],
+        "methods": [_method(row, *pair, components) for row, pair in zip(METHODS, pairs, strict=True)],
         "components": {"schemas": components},
     }
 

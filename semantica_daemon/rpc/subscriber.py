@@ -11,7 +11,7 @@ from semantica_daemon.engine.feed import Feed, key_of
 from semantica_daemon.errors import JobNotFound
 from semantica_daemon.model.event import Filter
 from semantica_daemon.model.state import QUEUED, SCHEDULED
-from semantica_daemon.rpc.session import Session
+from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.wire.event import EventNotification, Gap, GapNotification, QueueHeartbeat
 
 EVERY_MS = 10_000
@@ -64,7 +64,7 @@ class Heartbeat:
 
 
 async def follow(
-    session: Session,
+    connection: Connection,
     feed: Feed,
     subscription_id: str,
     wanted: Filter,
@@ -75,18 +75,18 @@ async def follow(
     with feed.watching(key_of(wanted)) as wake:
         while True:
             if gap is not None:
-                await session.notify("stream.gap", GapNotification(subscription_id, gap.from_, gap.to, gap.epoch))
+                await connection.notify("stream.gap", GapNotification(subscription_id, gap.from_, gap.to, gap.epoch))
             wake.clear()
             page = await feed.page(cursor, wanted)
             cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
             if page.events:
-                await session.notify("event", EventNotification(subscription_id, page.events))
+                await connection.notify("event", EventNotification(subscription_id, page.events))
             if moved:
                 if heartbeat is not None:
                     heartbeat.rearm()
             elif heartbeat is None:
                 await wake.wait()
             elif (beat := await heartbeat.due(subscription_id)) is not None:
-                await session.notify("job.queue_heartbeat", beat)
+                await connection.notify("job.queue_heartbeat", beat)
             else:
                 await heartbeat.wait(wake)

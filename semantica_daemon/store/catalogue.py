@@ -7,8 +7,9 @@ from aiosqlite import Connection
 from msgspec import Raw
 
 from semantica_daemon.errors import ScheduleNotFound, TemplateNotFound
-from semantica_daemon.wire.schedule import ScheduleView
-from semantica_daemon.wire.template import TemplateView
+from semantica_daemon.wire.schedule import ScheduleList, ScheduleParams, ScheduleView
+from semantica_daemon.wire.template import TemplateList, TemplateParams, TemplateView
+from semantica_daemon.wire.types import Params
 
 TEMPLATES = """
 SELECT template_id, name, spec, created_at, updated_at, (
@@ -29,28 +30,31 @@ ORDER BY schedule_id = :key DESC, schedules.name
 """
 
 
-async def templates(db: Connection, key: str | None = None) -> list[TemplateView]:
-    rows = await db.execute_fetchall(TEMPLATES, {"key": key})
-    return [TemplateView(row[0], row[1], Raw(row[2]), row[3], row[4], msgspec.json.decode(row[5])) for row in rows]
+async def templates(db: Connection, params: Params) -> TemplateList:
+    return TemplateList([_template(row) for row in await db.execute_fetchall(TEMPLATES, {"key": None})])
 
 
-async def template(db: Connection, key: str) -> TemplateView:
-    found = await templates(db, key)
-    if not found:
-        raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
-    return found[0]
+async def template(db: Connection, params: TemplateParams) -> TemplateView:
+    key = params.template_id
+    for row in await db.execute_fetchall(TEMPLATES, {"key": key}):
+        return _template(row)
+    raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
 
 
-async def schedules(db: Connection, key: str | None = None) -> list[ScheduleView]:
+async def schedules(db: Connection, params: Params) -> ScheduleList:
     """Each has one upcoming time, the stored one; computing more takes long for a rare schedule."""
-    return [_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": key})]
+    return ScheduleList([_schedule(row) for row in await db.execute_fetchall(SCHEDULES, {"key": None})])
 
 
-async def schedule(db: Connection, key: str) -> ScheduleView:
-    found = await schedules(db, key)
-    if not found:
-        raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
-    return found[0]
+async def schedule(db: Connection, params: ScheduleParams) -> ScheduleView:
+    key = params.schedule_id
+    for row in await db.execute_fetchall(SCHEDULES, {"key": key}):
+        return _schedule(row)
+    raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
+
+
+def _template(row: Any) -> TemplateView:
+    return TemplateView(row[0], row[1], Raw(row[2]), row[3], row[4], msgspec.json.decode(row[5]))
 
 
 def _schedule(row: Any) -> ScheduleView:

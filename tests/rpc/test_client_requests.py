@@ -16,7 +16,7 @@ CREATE = "window/workDoneProgress/create"
 
 async def connected(harness: Harness, headers: bool) -> tuple[Wire, Connection]:
     """A client and the daemon's side of it."""
-    before = set(harness.daemon.server._connections._open)
+    before = set(harness.daemon.server._connections.open)
     wire = await Wire.open(harness.paths.socket, headers)
     assert (await wire.request(request("initialized", id=1)))["id"] == 1
     (connection,) = set(harness.daemon.server._connections._open) - before
@@ -24,7 +24,7 @@ async def connected(harness: Harness, headers: bool) -> tuple[Wire, Connection]:
 
 
 def asking(connection: Connection, timeout_s: float = 10) -> "asyncio.Task[Any]":
-    return asyncio.create_task(connection.request(CREATE, {"token": 7}, timeout_s))
+    return asyncio.create_task(connection.requests.request(CREATE, {"token": 7}, timeout_s))
 
 
 def response(sent: dict[str, Any], **answer: Any) -> bytes:
@@ -87,4 +87,4 @@ async def test_a_connection_that_ends_ends_the_wait(real: Harness, end: Any) -> 
     with pytest.raises(NoResponse, match="connection has ended"):
         await asyncio.wait_for(asked, 5)
     with pytest.raises(NoResponse, match="connection has ended"):
-        await connection.request(CREATE, None)
+        await connection.requests.request(CREATE, None)

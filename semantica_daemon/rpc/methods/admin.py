@@ -3,7 +3,9 @@
 import os
 from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.clock import Clock
@@ -20,8 +22,8 @@ from semantica_daemon.wire.admin import Health, ShutdownAck, ShutdownParams, Sta
 from semantica_daemon.wire.types import Params
 
 
-class HealthSources(NamedTuple):
-    """The parts that health and statistics read."""
+class AdminMethods(Struct, frozen=True, kw_only=True):
+    """`running`: returns how many jobs run. `started`: by the monotonic clock."""
 
     wakes: Sequence[Wake]
     writer: Writer
@@ -31,25 +33,12 @@ class HealthSources(NamedTuple):
     running: Callable[[], int]
     max_slots: int
     connections: Sized
-
-
-class AdminMethods:
-    def __init__(
-        self,
-        parts: HealthSources,
-        readers: Readers,
-        database: Path,
-        config: dict[str, Any],
-        lifecycle: Lifecycle,
-        clock: Clock,
-    ) -> None:
-        self._parts = parts
-        self._readers = readers
-        self._database = database
-        self._config = config
-        self._lifecycle = lifecycle
-        self._clock = clock
-        self._started = clock.monotonic()
+    readers: Readers
+    database: Path
+    config: dict[str, Any]
+    lifecycle: Lifecycle
+    clock: Clock
+    started: float
 
     def bindings(self) -> dict[str, Binding]:
         return {
@@ -60,40 +49,38 @@ class AdminMethods:
         }
 
     async def _health(self, _: Params) -> Health:
-        parts = self._parts
-        trouble = parts.writer.trouble
-        report: dict[str, Any] = {wake.name: wake.last for wake in parts.wakes}
-        report["writer"] = {
-            "last_commit_at": parts.writer.last_commit_at, "batches": parts.writer.batches,
-            "waiting": len(parts.commands), "trouble": trouble,
-        }  # fmt: skip
-        report["dispatcher"] = {"running": parts.running(), "slots": parts.max_slots}
-        report["feed"] = {"sequence": parts.feed.newest, "epoch": parts.feed.epoch}
-        report["server"] = {"connections": len(parts.connections)}
-        status: Any = self._lifecycle.status
-        uptime_ms = int((self._clock.monotonic() - self._started) * 1000)
+        writer, trouble = self.writer, self.writer.trouble
+        written = {"last_commit_at": writer.last_commit_at, "batches": writer.batches}
+        report: dict[str, Any] = {
+            **{wake.name: wake.last for wake in self.wakes},
+            "writer": {**written, "waiting": len(self.commands), "trouble": trouble},
+            "dispatcher": {"running": self.running(), "slots": self.max_slots},
+            "feed": {"sequence": self.feed.newest, "epoch": self.feed.epoch},
+            "server": {"connections": len(self.connections)},
+        }
+        status: Any = self.lifecycle.status
+        uptime_ms = int((self.clock.monotonic() - self.started) * 1000)
         return Health("degraded" if status == "ready" and trouble else status, VERSION, PROTOCOL, uptime_ms, report)
 
     async def _stats(self, _: Params) -> Stats:
-        parts = self._parts
         system = {
-            "db_bytes": _size(self._database),
-            "wal_bytes": _size(self._database.with_name(self._database.name + "-wal")),
+            "db_bytes": _size(self.database),
+            "wal_bytes": _size(self.database.with_name(self.database.name + "-wal")),
             "rss_bytes": _rss(),
-            "is_idle": parts.machine.is_idle,
-            "connections": len(parts.connections),
-            "running": parts.running(),
-            "slots": parts.max_slots,
-            "sequence": parts.feed.newest,
+            "is_idle": self.machine.is_idle,
+            "connections": len(self.connections),
+            "running": self.running(),
+            "slots": self.max_slots,
+            "sequence": self.feed.newest,
             "pid": os.getpid(),
         }
-        return Stats(await self._readers.query(reads.stats), system)
+        return Stats(await self.readers.query(reads.stats), system)
 
     async def _get_config(self, _: Params) -> dict[str, Any]:
-        return self._config
+        return self.config
 
     async def _shutdown(self, params: ShutdownParams) -> ShutdownAck:
-        self._lifecycle.request_stop(params.reason)
+        self.lifecycle.request_stop(params.reason)
         return ShutdownAck(True)
 
 

@@ -8,48 +8,37 @@ from semantica_daemon.rpc.binding import Binding, Call, Write
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.writes import queues
-from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.queue import QueueList, QueueView
 from semantica_daemon.wire.types import Params
 
 NO_ROW = (None, None, None, None, None, None)
 
 
-class QueueMethods:
-    def __init__(self, readers: Readers, limits: Limits) -> None:
-        self._readers = readers
-        self._limits = limits
-
-    def bindings(self) -> dict[str, Binding]:
-        return {
-            "queue.list": Call(self._list),
-            "queue.configure": Write(queues.configure),
-            "queue.pause": Write(queues.pause),
-            "queue.resume": Write(queues.resume),
-        }
-
-    async def _list(self, _: Params) -> QueueList:
+def bindings(readers: Readers, limits: Limits) -> dict[str, Binding]:
+    async def show(_: Params) -> QueueList:
         """Every queue that is configured, or has or had jobs."""
-        counts = {stats.queue: stats for stats in await self._readers.query(reads.stats)}
-        rows = {row[0]: row for row in await self._readers.query(reads.queue_rows)}
+        counts = {one.queue: (one.queued, one.scheduled, one.running) for one in await readers.query(reads.stats)}
+        rows = {row[0]: row for row in await readers.query(reads.queue_rows)}
         everywhere = rows.pop(EVERY_QUEUE, NO_ROW)
-        names = sorted({"default", *counts, *rows, *self._limits.named})
-        return QueueList([self._view(name, counts.get(name), rows.get(name, NO_ROW), everywhere) for name in names])
+        names = sorted({"default", *counts, *rows, *limits.named})
+        views = [_view(limits, name, rows.get(name, NO_ROW), everywhere, counts.get(name, (0, 0, 0))) for name in names]
+        return QueueList(views)
 
-    def _view(self, queue: str, stats: QueueStats | None, row: Any, everywhere: Any) -> QueueView:
-        _, paused_at, resume_at, *given = row
-        rules = self._limits.of(queue, QueueRules(*given))
-        if everywhere[1] is not None:
-            paused_at = everywhere[1]
-            resume_at = max(filter(None, (resume_at, everywhere[2])), default=None)
-        return QueueView(
-            queue=queue,
-            queued=stats.queued if stats else 0,
-            scheduled=stats.scheduled if stats else 0,
-            running=stats.running if stats else 0,
-            slots=rules.slots or 0,
-            paused=paused_at is not None,
-            resume_at=resume_at,
-            max_queued=rules.max_queued or 0,
-            on_running=str(rules.on_running),
-        )
+    return {
+        "queue.list": Call(show),
+        "queue.configure": Write(queues.configure),
+        "queue.pause": Write(queues.pause),
+        "queue.resume": Write(queues.resume),
+    }
+
+
+def _view(limits: Limits, queue: str, row: Any, everywhere: Any, counts: tuple[int, int, int]) -> QueueView:
+    _, paused_at, resume_at, *given = row
+    rules = limits.of(queue, QueueRules(*given))
+    if everywhere[1] is not None:
+        paused_at = everywhere[1]
+        resume_at = max(filter(None, (resume_at, everywhere[2])), default=None)
+    is_paused = paused_at is not None
+    return QueueView(
+        queue, *counts, rules.slots or 0, is_paused, resume_at, rules.max_queued or 0, str(rules.on_running)
+    )

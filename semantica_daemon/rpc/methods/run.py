@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import Struct
 
 from semantica_daemon.errors import InvalidParams, RunOver
 from semantica_daemon.model.nesting import MOST, too_deep
@@ -16,11 +17,10 @@ from semantica_daemon.wire.run import LogLineParams, Progress, ProgressParams, R
 LARGEST_PAYLOAD = 65_536
 
 
-class RunMethods:
+class RunMethods(Struct, frozen=True):
     """`tokens`: the runs that are under way, by their token."""
 
-    def __init__(self, tokens: Mapping[str, Running]) -> None:
-        self._tokens = tokens
+    tokens: Mapping[str, Running]
 
     def bindings(self) -> dict[str, Binding]:
         return {
@@ -44,7 +44,7 @@ class RunMethods:
         return RunResult(run, _checked(msgspec.json.encode(params.result), LARGEST_RESULT, "$.result"))
 
     def _run(self, params: RunParams) -> Running:
-        run = self._tokens.get(params.run_token)
+        run = self.tokens.get(params.run_token)
         if run is None:
             hint = "it is $SEMANTICA_RUN_TOKEN of the job's own process"
             raise RunOver("no run that is under way has this token", hint)
