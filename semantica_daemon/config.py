@@ -78,7 +78,7 @@ def _explain(message: str) -> str:
     section = where[1] if where else ""
     unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown:
-        near = difflib.get_close_matches(unknown[1], _keys(section), 1)
+        near = difflib.get_close_matches(unknown[1], getattr(_kind(section), "__struct_fields__", ()), 1)
         key = f"{section}.{unknown[1]}" if section else unknown[1]
         return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
     return (
@@ -101,11 +101,8 @@ def _texts(kind: Any) -> list[str]:
     return [kind] if isinstance(kind, str) else [text for part in get_args(kind) for text in _texts(part)]
 
 
-def _keys(section: str) -> tuple[str, ...]:
-    kind = _kind(section)
-    return kind.__struct_fields__ if kind else ()
-
-
 def _kind(section: str) -> Any:
-    kinds: dict[str, Any] = {"": Config, "daemon": DaemonSection, "machine": MachineRules, "limits": LimitsSection}
-    return kinds.get(section, QueueRules if section.startswith("queues") else None)
+    """The Struct of a section; the whole configuration has no name."""
+    if section.startswith("queues"):
+        return QueueRules
+    return get_type_hints(Config).get(section) if section else Config

@@ -93,13 +93,12 @@ def make_private(folder: "str | os.PathLike[str]") -> None:
         os.mkdir(folder, mode=0o700)
     except FileExistsError:
         found = os.lstat(folder)
+        problem = ""
         if not stat.S_ISDIR(found.st_mode):
-            raise PermissionError(
-                f"{folder} is not a directory (perhaps a link): remove it, or choose another"
-            ) from None
-        if found.st_uid != os.getuid():
-            raise PermissionError(f"{folder} belongs to another user: choose another") from None
-        if found.st_mode & 0o022:
-            raise PermissionError(
-                f"{folder} can be written to by others: choose a folder that only you can write to"
-            ) from None
+            problem = "is not a directory (perhaps a link): remove it, or choose another"
+        elif found.st_uid != os.getuid():
+            problem = "belongs to another user: choose another"
+        elif found.st_mode & 0o022:
+            problem = "can be written to by others: choose a folder that only you can write to"
+        if problem:
+            raise PermissionError(f"{folder} {problem}") from None

@@ -36,7 +36,7 @@ async def serve(setting: Setting) -> None:
         gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.ready_pipe.send("ready")
-        await daemon.lifecycle.stop_requested()
+        await daemon.lifecycle.stop.wait()
         await daemon.close()
         log.info("stopped", left_behind=daemon.dispatcher.running)
         os._exit(0)

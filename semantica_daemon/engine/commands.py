@@ -52,8 +52,7 @@ class CommandQueue:
         if len(entries) >= MAX_WAITING:
             self.full = True
         if self._filled is not None:
-            self._filled.set_result(None)
-            self._filled = None
+            self.announce_commands()
 
     async def run(self, verb: Verb, request: Any, *, must_commit: bool = True, slow: bool = True) -> Any:
         """Submits the command, waits for the commit, and returns the verb's result."""
@@ -68,9 +67,14 @@ class CommandQueue:
     # The writer's side
 
     def filled(self) -> "asyncio.Future[None]":
-        """Done when the next command is submitted."""
+        """Done when the next command is submitted, or `announce_commands` is called."""
         self._filled = asyncio.get_running_loop().create_future()
         return self._filled
+
+    def announce_commands(self) -> None:
+        if self._filled is not None:
+            self._filled.set_result(None)
+            self._filled = None
 
     def take(self, most: int) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(len(self._entries), most))]

@@ -12,20 +12,14 @@ class Lifecycle:
     def __init__(self) -> None:
         self.status: Literal["starting", "ready", "stopping"] = "starting"
         self.reason = "stopping"
-        self._stop = asyncio.Event()
-        self._stop_now = asyncio.Event()
+        self.stop = asyncio.Event()
+        self.stop_now = asyncio.Event()
 
     def request_stop(self, reason: str) -> None:
         """The first request begins the shutdown; the second ends the grace period of the runs."""
-        if self._stop.is_set():
-            self._stop_now.set()
+        if self.stop.is_set():
+            self.stop_now.set()
             return
         log.info("stopping", reason=reason)
         self.reason = reason
-        self._stop.set()
-
-    async def stop_requested(self) -> None:
-        await self._stop.wait()
-
-    async def stop_now_requested(self) -> None:
-        await self._stop_now.wait()
+        self.stop.set()

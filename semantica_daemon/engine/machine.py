@@ -6,15 +6,12 @@ facts, stops runs whose needs are no longer met, and wakes the scheduler when jo
 
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from semantica_daemon.clock import Clock
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.passes import Wake
-from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Answer, Sources
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.machine import CurrentFacts, Facts, MachineRules, Needs
+from semantica_daemon.model.machine import CurrentFacts, Facts, Idle, MachineRules, MachineStatus, Needs, Power
 from semantica_daemon.store import needs as store
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.wire.machine import ActivityAck, ActivityParams, Kind, MachineView, SourceView
@@ -26,15 +23,6 @@ SOONEST_MS = 1000
 MOST_EDITORS = 100
 OVERRIDE = "config"
 EDITORS = "editors"
-
-
-class Idle(Struct, frozen=True):
-    """Whether the machine is idle, and by which source. None: no source knows."""
-
-    idle: bool | None
-    idle_for_ms: int | None
-    source: str | None
-    detail: str
 
 
 class Signals(NamedTuple):
@@ -61,11 +49,8 @@ class Machine:
         self._editors: dict[str, int] = {}
         self._looked = False  # the first look withdraws jobs of an earlier daemon whose needs are no longer met
         self._always = Facts(rules.idle == "always", rules.power == "mains")
-        self._kinds: set[Kind] = set()
-        if rules.idle == "auto":
-            self._kinds.add("idle")
-        if rules.power == "auto":
-            self._kinds.add("power")
+        measured: dict[Kind, bool] = {"idle": rules.idle == "auto", "power": rules.power == "auto"}
+        self._kinds = {kind for kind, is_measured in measured.items() if is_measured}
         self._current.facts = self._always
 
     @property
@@ -147,6 +132,14 @@ class Machine:
             idle.idle, idle.idle_for_ms, self.rules.idle_ms, idle.source,
             power.charging, power.source, sources, sorted(self.watching),
         )  # fmt: skip
+
+    async def status(self, idle: bool, power: bool) -> MachineStatus:
+        """Queries only what the caller needs."""
+        found = MachineStatus(
+            self.rules.idle_ms, await self.idle() if idle else Idle(), await self.power() if power else Power()
+        )
+        await self.close_unused()
+        return found
 
     async def close_unused(self) -> None:
         """Closes sources that were opened for a one-off query."""

@@ -4,15 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
-
-class Power(Struct, frozen=True):
-    """`charging`: on mains, or without a battery. None: unknown, and `detail` is the reason."""
-
-    source: str
-    charging: bool | None
-    detail: str
+from semantica_daemon.model.machine import Power
 
 
 class Unreadable(Exception):
@@ -62,11 +54,12 @@ def _is_plugged(supplies: Path) -> bool:
 
 def _supplies(folder: Path) -> list[dict[str, str]]:
     return [
-        {name: _text(supply / name) for name in ("type", "scope", "online", "status")} for supply in folder.glob("*")
+        {name: text_of(supply / name) for name in ("type", "scope", "online", "status")} for supply in folder.glob("*")
     ]
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Empty when there is no such file, or it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -21,7 +21,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.power import Power, read_power
+from semantica_daemon.engine.power import read_power, text_of
+from semantica_daemon.model.machine import Power
 
 WITHIN_S = 1.0
 OVER_DBUS = ("mutter", "screensaver", "logind")
@@ -105,7 +106,10 @@ class Sources:
         answers: list[Answer] = []
         async with self._one_at_a_time:
             for source, read in self._chain.items():
-                answers.append(await _answer(source, read))
+                try:
+                    answers.append(Answer(source, *await read()))
+                except SourceUnavailable as error:
+                    answers.append(Answer(source, None, str(error)))
                 if first and answers[-1].idle_for_ms is not None:
                     break
         return answers
@@ -178,13 +182,6 @@ class Sources:
         return hid_idle(output)
 
 
-async def _answer(source: str, read: Callable[[], Awaitable[Idleness]]) -> Answer:
-    try:
-        return Answer(source, *await read())
-    except SourceUnavailable as error:
-        return Answer(source, None, str(error))
-
-
 def low_load(
     before: LowLoad | None, averages: tuple[float, float, float], own: int, cores: int, now: float
 ) -> LowLoad | None:
@@ -249,15 +246,8 @@ def hid_idle(output: str) -> Idleness:
 
 
 def _fields(path: Path) -> dict[str, str]:
-    lines = (line.partition("=") for line in _text(path).splitlines())
+    lines = (line.partition("=") for line in text_of(path).splitlines())
     return {name: value.strip('"') for name, _, value in lines}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _output(command: list[str]) -> str:

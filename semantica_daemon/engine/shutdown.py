@@ -26,7 +26,7 @@ async def end_runs(lifecycle: Lifecycle, commands: CommandQueue, dispatcher: Dis
     crashed. A second request to stop ends the grace period."""
     commands.submit(Command(stopping, lifecycle.reason), must_commit=True)
     dispatcher.stop_all()
-    await _wait(runs.grace_ms + MARGIN_MS, dispatcher.until_idle(), lifecycle.stop_now_requested())
+    await _wait(runs.grace_ms + MARGIN_MS, dispatcher.until_idle(), lifecycle.stop_now.wait())
     await runs.supervisors.close()  # ends the processes that are left, before their runs are recorded as ended
     await _wait(MARGIN_MS, dispatcher.until_idle())
     left = dispatcher.unfinished()

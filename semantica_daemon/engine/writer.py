@@ -57,8 +57,7 @@ class Writer:
         self._one_by_one = 0
         self._always_slow = database.always_synced
         self._checkpoint_due = False
-        self._loop = asyncio.get_running_loop()
-        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = Thread("writer")
         self._sync_timer: Timer | None = None
         queue.filled().add_done_callback(self._on_filled)
@@ -122,7 +121,7 @@ class Writer:
         self._is_busy = False
         self._queue.announce_room()
         if len(self._queue) and (committed is not None or isinstance(error, FailedAfterWrite)):
-            self._loop.call_soon(self.begin)
+            self._queue.announce_commands()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
         if isinstance(error, FailedAfterWrite):

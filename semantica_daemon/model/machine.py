@@ -32,6 +32,31 @@ class Facts(Struct, frozen=True):
         return [(idle, charging) for idle in (0, 1) for charging in (0, 1) if self.meet(idle, charging)]
 
 
+class Idle(Struct, frozen=True):
+    """Whether the machine is idle, and by which source. None: no source knows."""
+
+    idle: bool | None = None
+    idle_for_ms: int | None = None
+    source: str | None = None
+    detail: str = ""
+
+
+class Power(Struct, frozen=True):
+    """`charging`: on mains, or without a battery. None: unknown, and `detail` is the reason."""
+
+    source: str = ""
+    charging: bool | None = None
+    detail: str = ""
+
+
+class MachineStatus(Struct, frozen=True):
+    """What the machine reports, as far as a job needs it."""
+
+    idle_ms: int = 0
+    idle: Idle = Idle()
+    power: Power = Power()
+
+
 class CurrentFacts(Struct):
     """The newest facts: `engine/machine` replaces them, each transaction reads them when it begins."""
 

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 
 from semantica_daemon import prose
 from semantica_daemon.model import state
+from semantica_daemon.model.machine import MachineStatus
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 
@@ -55,23 +56,12 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     recent_run_ms: int | None = None
 
 
-class MachineStatus(Struct, frozen=True):
-    """What the machine reports, as far as the job needs it: the answer, and the text of its source."""
-
-    idle: bool | None = None
-    idle_for_ms: int | None = None
-    idle_ms: int = 0
-    idle_detail: str = ""
-    charging: bool | None = None
-    power_detail: str = ""
-
-
 def explain(job: JobSituation, machine: MachineStatus, now: int, clock: Callable[[int], str]) -> Explanation:
     """`clock` renders an instant in the time zone of the reader."""
     reasons = [rendered(reason, now, clock) for reason in _reasons(job, machine, now)]
     summary = "; ".join(reason.message for reason in reasons)
     position = job.ahead if job.state == state.QUEUED else None
-    start = _estimate(job, machine, reasons, now)
+    start = _estimate(job, reasons, now)
     return Explanation(job.job_id, job.state, summary, reasons, position, start, job.claim_attempts)
 
 
@@ -110,14 +100,14 @@ def _events(job: JobSituation) -> list[Reason]:
 
 
 def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
-    reasons = []
-    if job.wait_for_idle and not machine.idle:
-        known, detail = machine.idle is not None, machine.idle_detail or None
-        reasons.append(
-            Reason("idle", idle_for_ms=machine.idle_for_ms, idle_ms=machine.idle_ms, known=known, detail=detail)
-        )
-    if job.require_charging and not machine.charging:
-        reasons.append(Reason("power", known=machine.charging is not None, detail=machine.power_detail or None))
+    reasons, idle, power = [], machine.idle, machine.power
+    if job.wait_for_idle and not idle.idle:
+        is_busy = idle.source == "load" and idle.idle_for_ms == 0  # for an unknown time
+        idle_for_ms, known = None if is_busy else idle.idle_for_ms, idle.idle is not None
+        detail = idle.detail or None
+        reasons.append(Reason("idle", idle_for_ms=idle_for_ms, idle_ms=machine.idle_ms, known=known, detail=detail))
+    if job.require_charging and not power.charging:
+        reasons.append(Reason("power", known=power.charging is not None, detail=power.detail or None))
     return reasons
 
 
@@ -171,10 +161,10 @@ def _ended(job: JobSituation) -> Reason:
     return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
 
 
-def _estimate(job: JobSituation, machine: MachineStatus, reasons: list[Reason], now: int) -> int | None:
+def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
     """The start of the job by the recent run times of its queue; None when it cannot be estimated."""
     if job.state == state.SCHEDULED:
-        return _when_due(machine, reasons, now)
+        return _when_due(reasons, now)
     if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
@@ -203,13 +193,13 @@ def _end_of(job: JobSituation, job_id: str, now: int) -> int | None:
     return max(now, *(run.started_at + job.recent_run_ms for run in job.running if run.job_id == job_id))
 
 
-def _when_due(machine: MachineStatus, reasons: list[Reason], now: int) -> int | None:
+def _when_due(reasons: list[Reason], now: int) -> int | None:
     at = now
     for reason in reasons:
         if reason.kind in ("time", "retry", "debounce") and reason.at is not None:
             at = max(at, reason.at)
-        elif reason.kind == "idle" and machine.idle_for_ms is not None:
-            at = max(at, now + machine.idle_ms - machine.idle_for_ms)
+        elif reason.kind == "idle" and reason.idle_for_ms is not None:
+            at = max(at, now + (reason.idle_ms or 0) - reason.idle_for_ms)
         else:
             return None
     return at

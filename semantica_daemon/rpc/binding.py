@@ -41,7 +41,6 @@ Binding = Write | Call | ConnectionCall
 class Method(Struct, frozen=True, gc=False):
     """A row of the table with its binding."""
 
-    name: str
     fields: tuple[str, ...]
     decode: Callable[[Any], Any]
     binding: Binding
@@ -54,16 +53,10 @@ class MethodTable:
         missing = {row.name for row in METHODS} ^ bindings.keys()
         if missing:
             raise ValueError(f"the table and the bindings differ in {', '.join(sorted(missing))}")
-        self._methods = {
-            row.name: Method(
-                row.name,
-                row.params.__struct_encode_fields__,
-                msgspec.json.Decoder(row.params).decode,
-                bindings[row.name],
-                row.waits,
-            )
-            for row in METHODS
-        }
+        self._methods = {}
+        for row in METHODS:
+            fields, decode = row.params.__struct_encode_fields__, msgspec.json.Decoder(row.params).decode
+            self._methods[row.name] = Method(fields, decode, bindings[row.name], row.waits)
         self.get = self._methods.get
 
     def missing(self, name: str) -> Exception:

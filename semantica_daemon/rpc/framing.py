@@ -11,16 +11,9 @@ BLANK = b" \t\r\n"
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
-class Fatal(Exception):
-    """The connection cannot continue: `refusal` is sent, then it is closed."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
 class Framing:
-    """Undecided until the first byte that is not blank; then lines, or messages with headers."""
+    """Undecided until the first byte that is not blank; then lines, or messages with headers. After a refusal the
+    connection cannot continue."""
 
     def __init__(self) -> None:
         self.headers = False
@@ -44,7 +37,7 @@ class Framing:
             self._split_lines(scanned)
 
     def take(self, most: int) -> list[bytes]:
-        """Up to `most` whole messages. Raises Fatal when the next one breaks a limit."""
+        """Up to `most` whole messages. Raises a Refusal when the next one breaks a limit."""
         if not self._decided:
             return []
         return self._take_framed(most) if self.headers else self._take_lines(most)
@@ -68,7 +61,7 @@ class Framing:
             return
         first = stripped[:1]
         if first not in b"{[cC":
-            raise Fatal(_unknown_framing(bytes(stripped[:8])))
+            raise _unknown_framing(bytes(stripped[:8]))
         self.headers = first in b"cC"
         self._decided = True
         self._rest = stripped
@@ -87,12 +80,12 @@ class Framing:
             if len(lines[0]) > MAX_MESSAGE:
                 if found:
                     return found
-                raise Fatal(_too_large())
+                raise _too_large()
             line = lines.popleft().strip()
             if line:
                 found.append(line)
         if not found and len(self._rest) > MAX_MESSAGE:
-            raise Fatal(_too_large())
+            raise _too_large()
         return found
 
     def _take_framed(self, most: int) -> list[bytes]:
@@ -100,7 +93,7 @@ class Framing:
         try:
             while len(found) < most and (message := self._next_framed()) is not None:
                 found.append(message)
-        except Fatal:
+        except Refusal:
             if not found:
                 raise  # else the next call does, after these messages
         return found
@@ -119,14 +112,14 @@ class Framing:
         end = self._rest.find(b"\r\n\r\n", 0, MAX_HEADER + 4)
         if end < 0:
             if len(self._rest) > MAX_HEADER:
-                raise Fatal(ParseFailed(f"the header block is longer than {MAX_HEADER} bytes", "send Content-Length"))
+                raise ParseFailed(f"the header block is longer than {MAX_HEADER} bytes", "send Content-Length")
             return None
         found = LENGTH.search(bytes(self._rest[:end]).replace(b"\r\n", b"\n"))
         if found is None:
-            raise Fatal(ParseFailed("a header block without a Content-Length", "send Content-Length: N, CR LF, CR LF"))
+            raise ParseFailed("a header block without a Content-Length", "send Content-Length: N, CR LF, CR LF")
         length = int(found[1])
         if length > MAX_MESSAGE:
-            raise Fatal(_too_large())
+            raise _too_large()
         del self._rest[: end + 4]
         return length
 

@@ -11,7 +11,7 @@ import structlog
 from semantica_daemon import forks
 from semantica_daemon.errors import InvalidRequest, Refusal
 from semantica_daemon.rpc import peer, protocol
-from semantica_daemon.rpc.framing import Fatal, Framing
+from semantica_daemon.rpc.framing import Framing
 
 log = structlog.get_logger()
 
@@ -142,8 +142,8 @@ class Transport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             self._framing.feed(CHUNK[:nbytes])
-        except Fatal as fatal:
-            self.refuse_and_close(fatal.refusal)
+        except Refusal as refusal:
+            self.refuse_and_close(refusal)
             return
         self._read()
 
@@ -161,8 +161,8 @@ class Transport(asyncio.BufferedProtocol):
         self._is_reading = True
         try:
             self._take_messages()
-        except Fatal as fatal:
-            self.refuse_and_close(fatal.refusal)
+        except Refusal as refusal:
+            self.refuse_and_close(refusal)
         finally:
             self._is_reading = False
         self._receiver.has_read()

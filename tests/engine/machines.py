@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Answer, Places, Sources
+from semantica_daemon.model.machine import Power
 from tests.harness import Harness
 
 IDLE_MS = 20_000

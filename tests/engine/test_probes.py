@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantica_daemon.clock import SystemClock
-from semantica_daemon.engine.power import Power, read_power
+from semantica_daemon.engine.power import read_power
 from semantica_daemon.engine.probes import (
     NOT_INSTALLED,
     Answer,
@@ -27,6 +27,7 @@ from semantica_daemon.engine.probes import (
     local_sessions,
     low_load,
 )
+from semantica_daemon.model.machine import Power
 from tests.cases import each_case
 from tests.harness import START, ManualClock
 

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantica_daemon.model.reason import JobSituation, MachineStatus, UnderWay, explain
+from semantica_daemon.model.machine import Idle, MachineStatus, Power
+from semantica_daemon.model.reason import JobSituation, UnderWay, explain
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 from tests.cases import each_case
@@ -14,7 +15,7 @@ from tests.cases import each_case
 NOW = 1_000_000
 JOB = "11111111-0000-4000-8000-000000000000"
 OTHER = "22222222-0000-4000-8000-000000000000"
-BUSY = MachineStatus(idle=False, idle_ms=120_000, idle_detail="somebody types")
+BUSY = MachineStatus(120_000, Idle(False, detail="somebody types"))
 
 
 def standing(state: str, **changed: Any) -> JobSituation:
@@ -41,9 +42,9 @@ def run(started_at: int, job_id: str = OTHER, queue: str = "build") -> UnderWay:
     return UnderWay(job_id, queue, started_at)
 
 
-UNKNOWN = MachineStatus(idle_detail="nobody can tell")
-ON_BATTERY = MachineStatus(charging=False, power_detail="on battery (80 %)")
-FORTY = MachineStatus(idle=False, idle_for_ms=40_000, idle_ms=120_000)
+UNKNOWN = MachineStatus(idle=Idle(detail="nobody can tell"))
+ON_BATTERY = MachineStatus(power=Power("psutil", False, "on battery (80 %)"))
+FORTY = MachineStatus(120_000, Idle(False, 40_000))
 MET = (Condition("a", "1", 5), Condition("b", "2", None))
 
 # SCHEDULED: what it waits for, what the machine says, the reason
@@ -227,7 +228,7 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
 def test_what_has_come_or_is_so_is_no_reason() -> None:
     found = explained(
         "SCHEDULED",
-        MachineStatus(idle=True, charging=True),
+        MachineStatus(idle=Idle(True), power=Power(charging=True)),
         wait_for_idle=1,
         require_charging=1,
         wait_for_event="e",

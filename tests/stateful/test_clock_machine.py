@@ -20,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from semantica_daemon import daemon as composition
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.power import Power
 from semantica_daemon.engine.probes import Places, Sources
+from semantica_daemon.model.machine import Power
 from tests.crash import invariants
 from tests.engine import sample_handlers
 from tests.harness import Harness, ManualClock, daemon

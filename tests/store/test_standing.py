@@ -7,7 +7,8 @@ import aiosqlite
 import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
-from semantica_daemon.model.reason import JobSituation, MachineStatus, UnderWay, explain
+from semantica_daemon.model.machine import Idle, MachineStatus, Power
+from semantica_daemon.model.reason import JobSituation, UnderWay, explain
 from semantica_daemon.store.standing import standing
 from semantica_daemon.store.writes.queues import configure, pause
 from semantica_daemon.wire.job_view import Condition
@@ -31,7 +32,7 @@ async def stands(store: Store, db: aiosqlite.Connection, job_id: str) -> JobSitu
 
 
 async def why(store: Store, db: aiosqlite.Connection, job_id: str) -> Explanation:
-    seen = MachineStatus(idle_detail="somebody types", power_detail="on battery")
+    seen = MachineStatus(idle=Idle(detail="somebody types"), power=Power(detail="on battery"))
     return explain(await stands(store, db, job_id), seen, store.now, lambda at: f"[{at - NOW}]")
 
 
