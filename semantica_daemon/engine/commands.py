@@ -46,13 +46,16 @@ class CommandQueue:
     def submit(
         self, command: Command, done: Done | None = None, *, must_commit: bool = False, slow: bool = False
     ) -> None:
-        """`done` is called on the loop, after the commit, with the result or the exception."""
-        entries = self._entries
-        entries.append(Entry(command, done, must_commit, slow or command.durable))
-        if len(entries) >= MAX_WAITING:
+        """`done` is called on the loop, after the commit, with the result or the exception. The writer begins in the
+        next turn of the loop, so that commands submitted together are committed together."""
+        self.add(Entry(command, done, must_commit, slow or command.durable))
+        self.announce()
+
+    def add(self, entry: Entry) -> None:
+        """For a connection, which calls `Writer.begin` after it has added all that it has read."""
+        self._entries.append(entry)
+        if len(self._entries) >= MAX_WAITING:
             self.full = True
-        if self._filled is not None:
-            self.announce_commands()
 
     async def run(self, verb: Verb, request: Any, *, must_commit: bool = True, slow: bool = True) -> Any:
         """Submits the command, waits for the commit, and returns the verb's result."""
@@ -67,11 +70,11 @@ class CommandQueue:
     # The writer's side
 
     def filled(self) -> "asyncio.Future[None]":
-        """Done when the next command is submitted, or `announce_commands` is called."""
+        """Done when the next command is submitted, or `announce` is called."""
         self._filled = asyncio.get_running_loop().create_future()
         return self._filled
 
-    def announce_commands(self) -> None:
+    def announce(self) -> None:
         if self._filled is not None:
             self._filled.set_result(None)
             self._filled = None

@@ -91,11 +91,11 @@ class Machine:
         """Idle by the first source that knows, and by the activity that editors report."""
         if self.rules.idle != "auto":
             return self._overridden()
-        fresh = self._editors_answer()
-        if fresh is not None and fresh.idle_for_ms is not None and fresh.idle_for_ms < self.rules.idle_ms:
-            return self._as_idle([fresh])
+        editors = self._editors_answer()
+        if any((answer.idle_for_ms or 0) < self.rules.idle_ms for answer in editors):
+            return self._as_idle(editors)
         answers = await self._sources.idle()
-        return self._as_idle([*answers, *filter(None, [self._editors_answer()])])
+        return self._as_idle([*answers, *self._editors_answer()])
 
     async def power(self) -> Power:
         if self.rules.power != "auto":
@@ -116,16 +116,15 @@ class Machine:
 
     async def view(self, _: Params) -> MachineView:
         """Queries every source, also those after the first that knows."""
-        answers = [*filter(None, [self._editors_answer()]), *await self._sources.idle(first=False)]
+        answers = [*self._editors_answer(), *await self._sources.idle(first=False)]
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)
         power = await self.power()
-        measured = power if self.rules.power == "auto" else await self._sources.power()
+        power_sources = [power] if self.rules.power == "auto" else [power, await self._sources.power()]
         sources = [SourceView("idle", OVERRIDE, idle.idle, None, idle.detail)] if self.rules.idle != "auto" else []
         sources += [
             SourceView("idle", one.source, self._is_idle(one.idle_for_ms), one.idle_for_ms, one.detail)
             for one in answers
         ]
-        power_sources = [power] if self.rules.power == "auto" else [power, measured]
         sources += [SourceView("power", one.source, one.charging, None, one.detail) for one in power_sources]
         await self.close_unused()
         return MachineView(
@@ -180,8 +179,9 @@ class Machine:
     def _overridden(self) -> Idle:
         return Idle(self.rules.idle == "always", None, OVERRIDE, f'[machine] idle = "{self.rules.idle}"')
 
-    def _editors_answer(self) -> Answer | None:
+    def _editors_answer(self) -> list[Answer]:
+        """Empty while no editor has reported activity."""
         if not self._editors:
-            return None
+            return []
         name, at = max(self._editors.items(), key=lambda item: item[1])
-        return Answer(EDITORS, max(0, self._clock.elapsed() - at), f"{name} told of activity last")
+        return [Answer(EDITORS, max(0, self._clock.elapsed() - at), f"{name} told of activity last")]

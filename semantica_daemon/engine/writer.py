@@ -80,8 +80,7 @@ class Writer:
         self.begin()
 
     def begin(self) -> None:
-        """Runs the next batch, unless one is under way. A connection calls this after it has submitted all that it has
-        read; otherwise the loop does in its next turn, so that commands submitted together are committed together."""
+        """Runs the next batch, unless one is under way."""
         if self._is_busy or self._closed or not len(self._queue):
             return
         self._is_busy = True
@@ -121,7 +120,7 @@ class Writer:
         self._is_busy = False
         self._queue.announce_room()
         if len(self._queue) and (committed is not None or isinstance(error, FailedAfterWrite)):
-            self._queue.announce_commands()
+            self._queue.announce()
 
     def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
         if isinstance(error, FailedAfterWrite):

@@ -72,9 +72,12 @@ def rendered(reason: Reason, now: int, clock: Callable[[int], str]) -> Reason:
 
 def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason]:
     if job.state == state.SCHEDULED:
-        return [*_time(job, now), *_events(job), *_machine(job, machine), *_turn(job)] or [Reason("time", at=now)]
+        turn = [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
+        return [*_time(job, now), *_events(job), *_machine(job, machine), *turn] or [Reason("time", at=now)]
     if job.state == state.QUEUED:
-        return [*_paused(job), *_lane(job), *_ahead(job)]
+        paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
+        lane = [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
+        return [*paused, *lane, *_ahead(job)]
     return [_running(job) if job.state == state.RUNNING else _ended(job)]
 
 
@@ -90,13 +93,9 @@ def _time(job: JobSituation, now: int) -> list[Reason]:
 
 
 def _events(job: JobSituation) -> list[Reason]:
-    reasons = []
-    if job.wait_for_event is not None and job.event_met_at is None:
-        reasons.append(Reason("event", key=job.wait_for_event))
-    for one in job.conditions:
-        if one.met_at is None:
-            reasons.append(Reason("condition", key=one.key, value=one.value))
-    return reasons
+    waits = job.wait_for_event is not None and job.event_met_at is None
+    unmet = [Reason("condition", key=one.key, value=one.value) for one in job.conditions if one.met_at is None]
+    return [Reason("event", key=job.wait_for_event), *unmet] if waits else unmet
 
 
 def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
@@ -109,20 +108,6 @@ def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
     if job.require_charging and not power.charging:
         reasons.append(Reason("power", known=power.charging is not None, detail=power.detail or None))
     return reasons
-
-
-def _turn(job: JobSituation) -> list[Reason]:
-    return [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
-
-
-def _paused(job: JobSituation) -> list[Reason]:
-    if not job.paused:
-        return []
-    return [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)]
-
-
-def _lane(job: JobSituation) -> list[Reason]:
-    return [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
 
 
 def _ahead(job: JobSituation) -> list[Reason]:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -13,26 +13,28 @@ from semantica_daemon.store.database import Verb
 from semantica_daemon.wire.methods import LATER, METHODS
 
 
-class Write(NamedTuple):
+class Write(Struct, frozen=True, gc=False):
     """Submits a verb to the command queue directly, without a task. `prepare` converts the params to the verb's
     request; without it the params are the request."""
 
     verb: Verb
     prepare: Callable[[Any], Any] | None = None
+    writes: ClassVar[bool] = True
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True, gc=False):
     """`writes`: refused while the daemon is stopping."""
 
     function: Callable[[Any], Awaitable[Any]]
     writes: bool = False
 
 
-class ConnectionCall(NamedTuple):
+class ConnectionCall(Struct, frozen=True, gc=False):
     """A call that uses the connection it came on, its first argument. When the method `waits`, the function takes its
     turn (`Calls.turn`) before it loads the reply into memory; for all others the connection does, before they begin."""
 
     function: Callable[[Any, Any], Awaitable[Any]]
+    writes: ClassVar[bool] = False
 
 
 Binding = Write | Call | ConnectionCall

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from semantica_daemon.engine.commands import CommandQueue
+from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
@@ -72,6 +72,8 @@ class Calls:
             if method is None:
                 raise self._table.missing(request.method)
             params = protocol.arguments(request, method.decode, method.fields)
+            if method.binding.writes and self._lifecycle.status == "stopping":
+                raise Stopping("the daemon is stopping", "call again when it is back")
             if type(method.binding) is Write:
                 self._write(method.binding, request, params, is_large, batch)
             else:
@@ -115,15 +117,11 @@ class Calls:
         await self._transport.drained()
 
     def _write(self, binding: Write, request: AnyRequest, params: Any, is_large: bool, batch: Batch | None) -> None:
-        if self._lifecycle.status == "stopping":
-            raise _stopping()
-        verb, prepare = binding
-        command = Command(verb, params if prepare is None else prepare(params), getattr(params, "durable", False))
-        self._commands.submit(command, partial(self._finish, request, batch), slow=is_large)
+        prepared = params if binding.prepare is None else binding.prepare(params)
+        command = Command(binding.verb, prepared, getattr(params, "durable", False))
+        self._commands.add(Entry(command, partial(self._finish, request, batch), False, is_large or command.durable))
 
     def _begin(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
-        if isinstance(method.binding, Call) and method.binding.writes and self._lifecycle.status == "stopping":
-            raise _stopping()
         key = protocol.id_key(request.id)
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
         self._waiting += method.waits
@@ -184,10 +182,6 @@ class Calls:
             batch.answers.append(answer)
         if batch.missing == 0 and batch.answers:
             self._transport.send(b"[" + b",".join(batch.answers) + b"]")
-
-
-def _stopping() -> Stopping:
-    return Stopping("the daemon is stopping", "call again when it is back")
 
 
 def _answer_to(request: AnyRequest, result: Any) -> bytes:

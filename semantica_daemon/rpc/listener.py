@@ -10,20 +10,16 @@ BACKLOG = 1024
 AT_ONCE = 16  # accepted in one go; out of file descriptors, asyncio logs an error that many times a second
 
 
-class Listener:
-    def __init__(self, server: asyncio.Server, descriptor: int) -> None:
-        self._server = server
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        """Accepts no new connections; open ones stay."""
-        forks.forget(self._descriptor)
-        self._server.close()
-
-
-async def listen(bound: socket.socket, connections: Connections) -> Listener:
+async def listen(bound: socket.socket, connections: Connections) -> asyncio.Server:
     forks.keep_from_children(bound.fileno())
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(connections.accept, sock=bound, backlog=AT_ONCE)
     bound.listen(BACKLOG)
-    return Listener(server, bound.fileno())
+    return server
+
+
+def stop_listening(server: asyncio.Server) -> None:
+    """Accepts no new connections; open ones stay."""
+    for listening in server.sockets:
+        forks.forget(listening.fileno())
+    server.close()

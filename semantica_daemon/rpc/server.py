@@ -1,5 +1,7 @@
 """The server: listens at the socket's path, checks every few seconds that it can still be reached, and closes."""
 
+import asyncio
+
 import structlog
 
 from semantica_daemon.clock import Clock
@@ -7,7 +9,7 @@ from semantica_daemon.errors import HomeLost, StartRefused
 from semantica_daemon.lock import HomeLock
 from semantica_daemon.paths import make_private
 from semantica_daemon.rpc.connections import Connections
-from semantica_daemon.rpc.listener import Listener, listen
+from semantica_daemon.rpc.listener import listen, stop_listening
 from semantica_daemon.rpc.socket_file import SocketFile
 
 log = structlog.get_logger()
@@ -21,7 +23,7 @@ class Server:
         self._connections = connections
         self._lock = lock
         self._clock = clock
-        self._listener: Listener | None = None
+        self._listener: asyncio.Server | None = None
 
     async def open(self) -> None:
         self._file.refuse_if_foreign()
@@ -43,7 +45,7 @@ class Server:
         self._connections.close_gone()
         return self._clock.now() + CHECK_EVERY_MS
 
-    async def _listen_again(self, old: Listener) -> None:
+    async def _listen_again(self, old: asyncio.Server) -> None:
         """Does nothing if the folder was moved, or another daemon answers at the path by now."""
         path = self._file.path
         try:
@@ -52,7 +54,7 @@ class Server:
                 return
             make_private(path.parent)
             self._listener = await listen(self._file.bind(), self._connections)
-            old.close()
+            stop_listening(old)
         except OSError as error:
             log.error("socket_cannot_be_bound", path=str(path), reason=str(error))
 
@@ -61,7 +63,7 @@ class Server:
         listener, self._listener = self._listener, None  # or the next check would bind it again
         self._file.remove()
         if listener is not None:
-            listener.close()
+            stop_listening(listener)
 
     def hang_up(self) -> None:
         self._connections.close_all()

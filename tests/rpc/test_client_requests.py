@@ -19,7 +19,7 @@ async def connected(harness: Harness, headers: bool) -> tuple[Wire, Connection]:
     before = set(harness.daemon.server._connections.open)
     wire = await Wire.open(harness.paths.socket, headers)
     assert (await wire.request(request("initialized", id=1)))["id"] == 1
-    (connection,) = set(harness.daemon.server._connections._open) - before
+    (connection,) = set(harness.daemon.server._connections.open) - before
     return wire, connection
 
 
