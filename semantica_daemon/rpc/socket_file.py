@@ -20,8 +20,16 @@ class SocketFile:
         return _inode(self.path) == self._inode
 
     def bind(self) -> socket.socket:
-        """Returns a bound socket that does not listen yet; replaces a file that is left at the path."""
-        bound = _bind(self.path)
+        """Returns a bound socket that does not listen yet; replaces a file that is left at the path. Binds under a
+        umask, so that no other user can connect even for a moment."""
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            bound.bind(os.fspath(self.path))
+        finally:
+            os.umask(before)
         self._inode = _inode(self.path)
         return bound
 
@@ -47,19 +55,6 @@ class SocketFile:
         except OSError:
             return False
         return True
-
-
-def _bind(path: Path) -> socket.socket:
-    """Binds under a umask, so that no other user can connect even for a moment."""
-    with suppress(FileNotFoundError):
-        path.unlink()
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        bound.bind(os.fspath(path))
-    finally:
-        os.umask(before)
-    return bound
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

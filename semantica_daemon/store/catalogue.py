@@ -36,9 +36,10 @@ async def templates(db: Connection, params: Params) -> TemplateList:
 
 async def template(db: Connection, params: TemplateParams) -> TemplateView:
     key = params.template_id
-    for row in await db.execute_fetchall(TEMPLATES, {"key": key}):
-        return _template(row)
-    raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
+    found = list(await db.execute_fetchall(TEMPLATES, {"key": key}))
+    if not found:
+        raise TemplateNotFound(f"no template {key}", "template.list shows what there is", template_id=key)
+    return _template(found[0])
 
 
 async def schedules(db: Connection, params: Params) -> ScheduleList:
@@ -48,9 +49,10 @@ async def schedules(db: Connection, params: Params) -> ScheduleList:
 
 async def schedule(db: Connection, params: ScheduleParams) -> ScheduleView:
     key = params.schedule_id
-    for row in await db.execute_fetchall(SCHEDULES, {"key": key}):
-        return _schedule(row)
-    raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
+    found = list(await db.execute_fetchall(SCHEDULES, {"key": key}))
+    if not found:
+        raise ScheduleNotFound(f"no schedule {key}", "schedule.list shows what there is", schedule_id=key)
+    return _schedule(found[0])
 
 
 def _template(row: Any) -> TemplateView:

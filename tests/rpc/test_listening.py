@@ -5,7 +5,7 @@ import socket
 import stat
 from pathlib import Path
 
-from semantica_daemon.rpc.listener import listen
+from semantica_daemon.rpc.listener import listen, stop_listening
 from semantica_daemon.rpc.socket_file import SocketFile
 from tests.harness import Client, Harness
 
@@ -18,7 +18,7 @@ async def test_the_daemon_answers_on_a_socket_that_it_was_handed(real: Harness, 
     client = await Client.connect(path)
     assert (await client.call("admin.health"))["status"] == "ready"
     await client.close()
-    listener.close()
+    stop_listening(listener)
     assert path.exists(), "whoever has bound it removes it"
 
 
