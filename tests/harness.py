@@ -266,7 +266,7 @@ class Process:
 
     def connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE_S)
         connection.connect(str(self.socket))
         return connection
 

@@ -11,7 +11,7 @@ import pytest
 from semantica_daemon import failpoints
 from tests.crash import handlers, invariants, process_list
 from tests.crash.journal import Journal
-from tests.harness import Process
+from tests.harness import PATIENCE_S, Process
 
 # Far enough into the work that some of it is done; a commit is passed a few times at every start.
 PASSAGE = {"before_commit": 12, "after_commit_before_reply": 12, "during_migration": 20, "during_checkpoint": 1}
@@ -40,7 +40,7 @@ class Work:
             for number in range(calls):
                 self.unanswered = f"key-{number}"
                 self.acks[self.unanswered] = self.enqueue(process, self.unanswered)
-        assert process.process.wait(30) == -9, process.stderr()
+        assert process.process.wait(PATIENCE_S) == -9, process.stderr()
 
     def enqueue(self, process: Process, key: str) -> dict[str, Any]:
         spec = {"job_type": "semantica.noop", "idempotency_key": key, **self.spec}

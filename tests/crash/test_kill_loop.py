@@ -19,10 +19,10 @@ from tests.crash.journal import Journal
 from tests.crash.load import Caller, Ledger
 from tests.crash.waiting_jobs import EverySecond
 from tests.engine import sample_handlers
-from tests.harness import Process
+from tests.harness import PATIENCE_S, Process
 from tests.stopwatch import Stopwatch
 
-KILLS = int(os.environ.get("SEMANTICA_KILLS", "16"))
+KILLS = int(os.environ.get("SEMANTICA_KILLS", "8"))
 SEED = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
 KILLS_A_ROUND = 16
 CLIENTS = 3
@@ -95,7 +95,7 @@ class Round:
                 self._kill_once(process)
             for caller in callers:
                 caller.stop.set()
-                caller.join(10)
+                caller.join(PATIENCE_S)
             assert [caller.failure for caller in callers] == [None] * CLIENTS
             self.seconds.stop(process)
             until_all_has_ended(process)

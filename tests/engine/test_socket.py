@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Harness, Process
+from tests.harness import PATIENCE_S, Harness, Process
 from tests.homes import migrated_home
 
 
@@ -90,5 +90,5 @@ def test_a_daemon_whose_files_were_removed_leaves() -> None:
         (homes["daemon.lock"] / "daemon.lock").touch()
         for name, process in processes.items():
             assert process.process is not None
-            assert process.process.wait(15) == 70
+            assert process.process.wait(PATIENCE_S) == 70
             assert f"{name} was removed or replaced" in process.stderr()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import Process
+from tests.harness import PATIENCE_S, Process
 from tests.rpc.wire import frame, request
 
 LONG = {"type": "AFTER", "delay_ms": 3_600_000}
@@ -25,7 +25,7 @@ def nc(path: Path) -> list[str]:
     found = shutil.which("nc")
     if found is None:
         pytest.skip("NOT TESTED: nc is not installed (netcat-openbsd)")
-    usage = subprocess.run([found, "-h"], capture_output=True, text=True, timeout=10, check=False)
+    usage = subprocess.run([found, "-h"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if "OpenBSD netcat" not in usage.stdout + usage.stderr:
         pytest.skip("NOT TESTED: this nc may know no -U and -N (install netcat-openbsd)")
     return [found, "-N", "-U", str(path)]
@@ -42,7 +42,7 @@ TOOLS = pytest.mark.parametrize("tool", [nc, socat], ids=["nc", "socat"])
 
 
 def piped(command: list[str], data: bytes) -> list[Any]:
-    done = subprocess.run(command, input=data, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -72,7 +72,7 @@ def test_many_lines_are_all_answered(process: Process, tool: Any) -> None:
 @TOOLS
 def test_frames_work_by_a_pipe_too(process: Process, tool: Any) -> None:
     body = request("admin.health", id=0)
-    done = subprocess.run(tool(process.socket), input=frame(body), capture_output=True, timeout=30, check=True)
+    done = subprocess.run(tool(process.socket), input=frame(body), capture_output=True, timeout=PATIENCE_S, check=True)
     head, _, answer = done.stdout.partition(b"\r\n\r\n")
     assert head == b"Content-Length: %d" % len(answer)
     assert json.loads(answer)["result"]["status"] == "ready"
@@ -105,5 +105,5 @@ def test_curl_is_told_how_to_call(process: Process) -> None:
     if found is None:
         pytest.skip("NOT TESTED: curl is not installed")
     command = [found, "--silent", "--http0.9", "--unix-socket", str(process.socket), "http://localhost/jobs"]
-    done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert "semantica rpc" in json.loads(done.stdout.splitlines()[0])["error"]["data"]["hint"]

@@ -14,6 +14,7 @@ import pytest
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.store.database import connect
 from semantica_daemon.store.migrate import folder, migrate, released, statements
+from tests.harness import PATIENCE_S
 from tests.store.schema import dump, migrated
 
 DUMPS = sorted(Path(__file__).parent.glob("schema_*.sql"))
@@ -174,7 +175,7 @@ STATEMENTS = sum(len(list(statements(migration.sql))) for migration in released(
 def test_killed_midway_the_next_start_is_clean(tmp_path: Path, passage: int) -> None:
     path = tmp_path / "meta.db"
     env = {**os.environ, "SEMANTICA_FAILPOINT": f"during_migration:kill:{passage}"}
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env, timeout=30, check=False)
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], env=env, timeout=PATIENCE_S, check=False)
     assert ended.returncode == -signal.SIGKILL
     connection = connect(path)
     exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
