@@ -31,6 +31,9 @@ class Dispatcher:
             self._attempts[claim.run.run_id] = attempt
             if self._is_stopping:
                 attempt.stop("shutdown")
+        if committed.claims:
+            # After the first steps of the attempts, in the same turn of the loop: short ones have ended by then.
+            self._dependencies.commands.announce()
         for stop in committed.stops:
             running = self._attempts.get(stop.run_id)
             if running is not None:

@@ -27,6 +27,13 @@ def test_ids_do_not_repeat_and_jobs_made_together_lie_together() -> None:
     assert all((after - before) % 0x10000 == 1 for before, after in itertools.pairwise(heads))
 
 
+def test_runs_do_not_repeat_within_a_millisecond_or_when_the_time_comes_again() -> None:
+    ids = Ids(Random(5))
+    runs = [ids.run(now) for now in (7, 8, 7) for _ in range(5000)]
+    assert len(set(runs)) == len(runs)
+    assert all(UUID(run).version == 7 and str(UUID(run)) == run for run in runs)
+
+
 def test_ids_are_written_as_they_are_read() -> None:
     ids = Ids(Random(5))
     assert all(str(UUID(made)) == made for made in (ids.job(), ids.run(1_800_000_000_000)))

@@ -13,6 +13,7 @@ from semantica_daemon import config, logs, paths
 from semantica_daemon.daemon import Setting
 from semantica_daemon.engine import supervisors
 from semantica_daemon.serving import served
+from semantica_daemon.store import sqlite_library
 
 NOW = 1_800_000_000_000
 # The supervisor waits 30 ms for the end of a command before it reports its start; valgrind slows it down 50 times.
@@ -44,6 +45,7 @@ def main() -> None:
     where = paths.find(os.environ)
     settings = config.load(Path(where.config))
     supervisors.PROGRAM = supervisors.PROGRAM.replace("main()", SLOW_SUPERVISOR)
+    sqlite_library.tune()
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
     anyio.run(served, Setting(where, settings, StandingClock(), Random(0)))
 
