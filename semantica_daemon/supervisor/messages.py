@@ -96,6 +96,7 @@ Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
 KINDS: tuple[type[Any], ...] = (
     SpawnRequest, SignalRequest, WatchLogRequest, Spawned, SpawnFailed, LeftoversFound, LogGrew, Exited,
 )  # fmt: skip
+new_tuple = tuple.__new__  # both ends are of one version, so the number of fields needs no check
 NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -128,7 +129,7 @@ class Decoder:
             body, end = end, end + size
             if end > len(data):
                 break
-            messages += [KINDS[kind]._make(fields) for kind, fields in marshal.loads(data[body:end])]
+            messages += [new_tuple(KINDS[kind], fields) for kind, fields in marshal.loads(data[body:end])]
             start, end = end, end + LENGTH.size
         if start < len(data):
             self._parts.append(data[start:])
