@@ -31,6 +31,12 @@ def made() -> Iterator[list[int]]:
     end(*pids)
 
 
+@pytest.fixture
+def mine() -> str:
+    """A run id of this test alone: a test in a process beside this one would end what has the same."""
+    return f"run of {uuid4()}"
+
+
 def looked_at(pid: int) -> Process:
     found = table.find_process(pid)
     assert found is not None
@@ -107,28 +113,28 @@ def test_a_signal_reaches_that_very_process_and_no_later_one_of_its_pid(made: li
     table.send_signal(right, signal.SIGTERM)
 
 
-def test_all_that_carries_the_mark_of_an_orphaned_run_is_ended(made: list[int]) -> None:
+def test_all_that_carries_the_mark_of_an_orphaned_run_is_ended(made: list[int], mine: str) -> None:
     """Also who has a session of its own, has forked twice or turns a deaf ear."""
     family = f"print([child(), child(os.setsid, deaf), child(os.setsid, twice)]); {WAIT}"
-    process, pids = start(parent(family), {"SEMANTICA_RUN_ID": "mine"})
+    process, pids = start(parent(family), {"SEMANTICA_RUN_ID": mine})
     other, _ = start(ALONE, {"SEMANTICA_RUN_ID": "another's"})
     made += [process.pid, *pids, other.pid]
-    assert end_orphans([Identity("mine", None, None, None)]) == set()
+    assert end_orphans([Identity(mine, None, None, None)]) == set()
     process.wait(1)
     assert not any(is_there(pid) for pid in pids)
     assert is_there(other.pid)
 
 
-def test_a_child_that_has_cleared_its_environment_goes_with_its_parent(made: list[int]) -> None:
+def test_a_child_that_has_cleared_its_environment_goes_with_its_parent(made: list[int], mine: str) -> None:
     program = parent(
         "pid = os.fork() or bare()\n"
         "while b'-I' not in open(f'/proc/{pid}/cmdline', 'rb').read() or open(f'/proc/{pid}/environ').read(): pass\n"
         f"print([pid]); {WAIT}"
     )
-    process, (hidden,) = start(program, {"SEMANTICA_RUN_ID": "mine"})
+    process, (hidden,) = start(program, {"SEMANTICA_RUN_ID": mine})
     made += [process.pid, hidden]
     assert marks.run_id_of(hidden) is None
-    assert end_orphans([Identity("mine", None, None, None)]) == set()
+    assert end_orphans([Identity(mine, None, None, None)]) == set()
     process.wait(1)
     until(lambda: not is_there(hidden))
 
@@ -167,15 +173,15 @@ def test_nothing_to_end_takes_no_time() -> None:
     assert watch.seconds() < 1
 
 
-def test_who_looks_for_orphans_is_none_itself() -> None:
+def test_who_looks_for_orphans_is_none_itself(mine: str) -> None:
     """A daemon that was started from inside a job carries that run's mark."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(table.__file__).parents[2])!r})\n"
         "from semantica_daemon.processes.orphans import Identity, end_orphans\n"
-        "print(end_orphans([Identity('mine', None, None, None)], within_s=2))"
+        f"print(end_orphans([Identity({mine!r}, None, None, None)], within_s=2))"
     )
     ended = subprocess.run(
-        python(program), env={"SEMANTICA_RUN_ID": "mine"}, capture_output=True, timeout=PATIENCE_S, check=False
+        python(program), env={"SEMANTICA_RUN_ID": mine}, capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert (ended.returncode, ended.stdout) == (0, b"set()\n"), ended
 
