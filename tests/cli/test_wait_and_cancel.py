@@ -101,6 +101,7 @@ def test_what_has_ended_stays_as_it_is(line: Line) -> None:
 
 
 def test_cancel_needs_exactly_one_selection(line: Line) -> None:
+    assert line("add", "--after", "1h", "--", "true").code == 0
     assert line("cancel").code == 64
     assert line("cancel", "-t", "x", "-Q", "y").code == 64
     assert line("cancel", "@last", "-t", "x").code == 64

@@ -1,7 +1,8 @@
 """The command that jobs of the crash tests run: `python -I -S command.py JOURNAL LOCK KIND MS`.
 
 Every process of it notes what it does in the journal, which lies outside of all that is killed: one write a line, in
-append mode, so that the order of the lines is the order of what happened. `tests/crash/journal` reads it.
+append mode, so that the order of the lines is the order of what happened. `tests/crash/journal` reads it. While there
+is a file JOURNAL.held, a command goes on for ever instead of MS.
 """
 
 # Not `signal`: this is started hundreds of times, and that one takes longer to import than all the rest.
@@ -122,7 +123,7 @@ def main() -> None:
     note("begin")
     hold(sys.argv[2])
     FIRST[kind]()
-    beat(float(ms))
+    beat(FOR_EVER_MS if os.path.exists(f"{sys.argv[1]}.held") else float(ms))
     note("end")
     os._exit(FAILS_WITH if kind == "fail" else 0)
 

@@ -3,6 +3,8 @@
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +38,14 @@ class Journal:
         """The payload of a job. No two runs with one `lane` may ever go on at a time; a job has one, or shares it."""
         program = [sys.executable, "-I", "-S", command.__file__]
         return {"argv": [*program, str(self.path), str(self.folder / f"{lane}.lock"), kind, str(ms)], "cwd": "/"}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Commands that start in this block do not end by themselves, however slow the machine is."""
+        held = self.path.with_name("journal.held")
+        held.touch()
+        yield
+        held.unlink()
 
     def lines(self) -> list[Line]:
         """Up to the last whole one."""

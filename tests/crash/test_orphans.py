@@ -92,10 +92,11 @@ def test_the_next_run_begins_when_the_old_one_is_gone(process: Process, journal:
     """The journal tells: the new run finds the lock free that all of the old one held, and no beat comes after it."""
     process.start()
     kinds = ["plain", "fork", "deaf_escape"]
-    retried = [enqueue(process, journal, kind, 300, grace_ms=50, max_attempts=2) for kind in kinds]
-    requeued = [enqueue(process, journal, kind, 301, grace_ms=50, on_interrupt="requeue") for kind in kinds]
-    journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
-    orphan(process)
+    with journal.held():
+        retried = [enqueue(process, journal, kind, 300, grace_ms=50, max_attempts=2) for kind in kinds]
+        requeued = [enqueue(process, journal, kind, 301, grace_ms=50, on_interrupt="requeue") for kind in kinds]
+        journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
+        orphan(process)
     start_again(process)
     for jobs, attempts in ((retried, 2), (requeued, 1)):
         ends = [ended(process, job_id) for job_id in jobs]
