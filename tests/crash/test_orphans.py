@@ -168,8 +168,9 @@ def test_a_start_waits_for_the_supervisor_of_the_daemon_before(process: Process,
 @pytest.mark.soak
 def test_a_supervisor_that_hangs_is_killed_in_the_end(process: Process, journal: Journal) -> None:
     process.start()
-    job_id = enqueue(process, journal, "escape", 300, max_attempts=2, grace_ms=50)
-    journal.until("beat", 2)
+    with journal.held():
+        job_id = enqueue(process, journal, "escape", 300, max_attempts=2, grace_ms=50)
+        journal.until("beat", 2)
     process_list.kill(process_list.supervisors(process.home), signal.SIGSTOP)
     process.kill()
     process.start(ready=False)
@@ -185,8 +186,9 @@ def test_when_only_the_supervisor_dies_its_runs_end_and_the_next_one_takes_over(
     process.start()
     kinds = ["plain", "deaf_escape"]
     once = [enqueue(process, journal, kind) for kind in kinds]
-    again = [enqueue(process, journal, kind, 300, on_interrupt="requeue", grace_ms=50) for kind in kinds]
-    journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
+    with journal.held():
+        again = [enqueue(process, journal, kind, 300, on_interrupt="requeue", grace_ms=50) for kind in kinds]
+        journal.until("beat", 2 * sum(STAYING[kind] for kind in kinds))
     (supervisor,) = process_list.supervisors(process.home)
     process_list.kill([supervisor])
     failed = [ended(process, job_id) for job_id in once]
