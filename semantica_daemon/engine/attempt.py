@@ -23,7 +23,7 @@ from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.store.database import LARGE, Command
-from semantica_daemon.store.transition import Begun, Claim, Running
+from semantica_daemon.store.run_transition import Begun, Claim, Running
 from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive

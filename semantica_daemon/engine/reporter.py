@@ -13,7 +13,7 @@ import msgspec
 
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.store.database import Command
-from semantica_daemon.store.transition import Running
+from semantica_daemon.store.run_transition import Running
 from semantica_daemon.store.writes.report import Line, Report, report
 from semantica_daemon.wire.run import Progress
 

@@ -9,7 +9,7 @@ from semantica_daemon import environment
 from semantica_daemon.engine.attempt import SpawnSettings
 from semantica_daemon.engine.results import Files
 from semantica_daemon.model.command import CommandLine
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.supervisor.messages import SpawnRequest
 
 DEFAULT_UMASK = 0o022

@@ -18,7 +18,7 @@ from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
 from semantica_daemon.model.outcome import ESCAPED, Outcome
 from semantica_daemon.processes.orphans import Identity, end_orphans
-from semantica_daemon.store.transition import Begun
+from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.supervisor.messages import Exited, LeftoversFound, Spawned, SpawnFailed, SpawnRequest
 from semantica_daemon.wire.run import Error, ErrorClass

@@ -18,7 +18,7 @@ from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx, TxContext
 from semantica_daemon.store.writes.promote import promote_opened
 

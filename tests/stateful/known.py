@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from semantica_daemon.store.transition import Running
+from semantica_daemon.store.run_transition import Running
 
 LIVE = ("QUEUED", "SCHEDULED", "RUNNING")
 WAITING = ("QUEUED", "SCHEDULED")

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.database import Command, CommitResult, FailedAfterWrite
-from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.run_transition import Claim, Running
 from semantica_daemon.store.tx import Job as ClaimedJob
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.claim import claim

@@ -11,7 +11,7 @@ from typing import Any
 
 from semantica_daemon.errors import GenerationOwner, IdempotencyConflict, QueueFull, Refusal
 from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.wire.job import Ack
 from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, lane_of
 

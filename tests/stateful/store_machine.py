@@ -10,7 +10,7 @@ from semantica_daemon.errors import Refusal
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import CRASHED, LOST, Outcome
 from semantica_daemon.store.database import Command
-from semantica_daemon.store.transition import Begun
+from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import schedules, templates
 from semantica_daemon.store.writes.begin import begin

@@ -5,7 +5,7 @@ from typing import Any
 from semantica_daemon.model import state
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.run_transition import Claim, Running
 from semantica_daemon.store.writes.cancel import cancel
 from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.store.writes.enqueue import enqueue

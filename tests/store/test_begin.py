@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.outcome import Outcome
-from semantica_daemon.store.transition import Begun, Claim
+from semantica_daemon.store.run_transition import Begun, Claim
 from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error

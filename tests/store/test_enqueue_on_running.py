@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.queues import configure
 from semantica_daemon.wire.queue import ConfigureParams

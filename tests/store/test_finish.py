@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from semantica_daemon.model.outcome import CRASHED, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
-from semantica_daemon.store.transition import Claim, Running
+from semantica_daemon.store.run_transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from tests.builders import NOW, Store
 from tests.store.steps import (

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.model.outcome import LOST
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, GOOD, WHEN_IDLE, claims, end, put, runs, states, stop, tick
 

@@ -62,7 +62,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "transition.START", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
+    assert {"claim.POP", "run_transition.START", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
 
 
 @each_case("name", SQL)
@@ -161,7 +161,7 @@ def test_a_clock_that_was_set_moves_what_waits_and_looks_at_nothing_that_is_over
         assert re.search(rf"^(SCAN|SEARCH) jobs USING (COVERING )?INDEX {LIVE_ONLY}", plan), plan
 
 
-RUNS = ("reads.LOGGED_RUN", "reads.ORPHANS", "recover.ORPHANS", "begin.NAME_PROCESS", "transition.END_RUN")
+RUNS = ("reads.LOGGED_RUN", "reads.ORPHANS", "recover.ORPHANS", "begin.NAME_PROCESS", "run_transition.END_RUN")
 
 
 @each_case("name", RUNS)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.writes.recover import RecoveryResult, recover
 from semantica_daemon.wire.run import Error
 from tests.builders import Store

@@ -8,7 +8,7 @@ import pytest
 from semantica_daemon.errors import RunOver
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.database import Verb
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.writes.lifecycle import started, stopping
 from semantica_daemon.store.writes.report import (
     Line,

@@ -9,8 +9,8 @@ import pytest
 from semantica_daemon.model import state
 from semantica_daemon.model.outcome import LOST, Outcome
 from semantica_daemon.model.retry import Verdict
-from semantica_daemon.store import transition
-from semantica_daemon.store.transition import Running
+from semantica_daemon.store import run_transition, transition
+from semantica_daemon.store.run_transition import Running
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.claim import claim
 from tests.builders import Store
@@ -29,9 +29,9 @@ def start(tx: Tx, run: Running) -> bool:
 
 def ending(verdict: Verdict, outcome: Outcome) -> Change:
     def change(tx: Tx, run: Running) -> bool:
-        job = transition.read_run(tx, run)
+        job = run_transition.read_run(tx, run)
         if job is not None:
-            transition.end_run(tx, run, job, verdict, outcome)
+            run_transition.end_run(tx, run, job, verdict, outcome)
         return job is not None
 
     return change

@@ -9,7 +9,7 @@ from semantica_daemon.errors import InvalidParams, RunOver
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.outcome import LARGEST_RESULT
 from semantica_daemon.rpc.binding import Binding, Write
-from semantica_daemon.store.transition import Running
+from semantica_daemon.store.run_transition import Running
 from semantica_daemon.store.writes import report
 from semantica_daemon.store.writes.report import Line, Report, RunResult
 from semantica_daemon.wire.run import LogLineParams, Progress, ProgressParams, ResultParams, RunParams

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from semantica_daemon.model import event
-from semantica_daemon.store.transition import Begun, read_run
+from semantica_daemon.store.run_transition import Begun, read_run
 from semantica_daemon.store.tx import ChangedJob, Tx
 
 NAME_PROCESS = """

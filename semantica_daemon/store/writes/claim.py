@@ -4,14 +4,14 @@ that queued it, opened its last gate or freed a slot for it. A job is never RUNN
 from typing import Any
 
 from semantica_daemon.model import state
-from semantica_daemon.store import transition
+from semantica_daemon.store import run_transition, transition
 from semantica_daemon.store.ready import Place, Source
-from semantica_daemon.store.transition import Claim
+from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import Tx
 
 # The next jobs of one source: each can be started, unless its deadline or TTL has passed.
 POP = f"""
-SELECT {transition.START_COLUMNS}
+SELECT {run_transition.START_COLUMNS}
 FROM jobs INDEXED BY idx_jobs_pop
 WHERE state = 'QUEUED' AND queue = ? AND claim_class = ?
 ORDER BY priority DESC, position ASC, created_at ASC, id
@@ -37,8 +37,8 @@ def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
         return []
     tx.ready.replace(source, _place(rows[most]) if len(rows) > most else None)
     starts: list[tuple[Any, ...]] = []
-    claims = [transition.start(tx, row, starts) for row in rows[:most] if not _is_too_late(tx, row)]
-    tx.connection.executemany(transition.START, starts)
+    claims = [run_transition.start(tx, row, starts) for row in rows[:most] if not _is_too_late(tx, row)]
+    tx.connection.executemany(run_transition.START, starts)
     return claims
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from semantica_daemon.model import retry, state
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.model.spec import rest_of
-from semantica_daemon.store.transition import (
+from semantica_daemon.store.run_transition import (
     Begun,
     Running,
     command_done_unchanged,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
-from semantica_daemon.store.transition import Running, run_insert
+from semantica_daemon.store.run_transition import Running, run_insert
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.wire.run import Error

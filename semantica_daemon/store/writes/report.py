@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from semantica_daemon.errors import RunOver
 from semantica_daemon.model import event
-from semantica_daemon.store.transition import Running, read_run
+from semantica_daemon.store.run_transition import Running, read_run
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.run import Progress, RunAck
 

@@ -1,0 +1,295 @@
+"""The transitions of running jobs: the start of a run, and its end. Each updates the counts and emits one event."""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from semantica_daemon.model import event, state
+from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
+from semantica_daemon.model.retry import Verdict
+from semantica_daemon.model.spec import RestOfSpec, rest_of
+from semantica_daemon.store import gates
+from semantica_daemon.store.ended import ended
+from semantica_daemon.store.transition import EVENT_OF_END, LEVEL_OF_END, WAIT_AGAIN
+from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
+
+IN_PROCESS = "IN_PROCESS"
+
+READ_RUN = READ_JOB + " AND state = 'RUNNING' AND run_id = ?"
+
+# What a claim reads of a job that it starts; `writes/claim` selects these.
+START_COLUMNS = (
+    "number, id, priority, position, deadline, expires_at, created_at, queued_at, queue, job_type, subject_key, "
+    "supersede, schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, execution_mode, spec, "
+    "env_vars, payload"
+)
+START = """
+UPDATE jobs
+SET state = 'RUNNING', run_id = ?, started_at = ?, updated_at = ?, attempts = ?, run_count = ?, event_count = ?,
+    last_event = ?, pid = NULL, log_path = NULL, result_summary = NULL, progress = NULL, postponed_since = NULL
+WHERE number = ?
+"""
+INSERT_RUN = """
+INSERT INTO job_runs (job_number, number, run_id, attempt, started_at)
+VALUES (?, ?, ?, ?, ?)
+"""
+INSERT_RUN_OF_TEMPLATE = """
+INSERT INTO job_runs (job_number, number, run_id, attempt, started_at, template_id)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+END_RUN = """
+UPDATE job_runs
+SET status = ?, finished_at = ?, exit_code = ?, error = ?
+WHERE job_number = ? AND number = ? AND status = 'RUNNING'
+"""
+END_RUN_WITHOUT_CODE = """
+UPDATE job_runs
+SET status = ?, finished_at = ?
+WHERE job_number = ? AND number = ? AND status = 'RUNNING'
+"""
+END = """
+UPDATE jobs
+SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
+    result_summary = coalesce(?, result_summary), claim_attempts = claim_attempts + ?, attempts = ?
+WHERE number = ?
+"""
+DONE = """
+UPDATE jobs
+SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
+    result_summary = coalesce(?, result_summary)
+WHERE number = ?
+"""
+# Nothing has changed the job since its claim: each report emits an event, each request to stop sets a column.
+UNCHANGED = "number = ? AND run_id = ? AND event_count = ? AND state = 'RUNNING' AND stop_state IS NULL AND stale = 0"
+DONE_UNCHANGED = f"""
+UPDATE jobs
+SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = NULL, error = NULL
+WHERE {UNCHANGED}
+"""
+COMMAND_DONE_UNCHANGED = f"""
+UPDATE jobs
+SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
+    result_summary = coalesce(?, result_summary), pid = ?, log_path = ?
+WHERE {UNCHANGED}
+"""
+NAME_PROCESS_AND_END_RUN = """
+UPDATE job_runs
+SET status = 'DONE', finished_at = ?, exit_code = ?, pid = ?, pid_started_at = ?, boot_id = ?, log_path = ?
+WHERE job_number = ? AND number = ? AND status = 'RUNNING'
+"""
+RETRY = """
+UPDATE jobs
+SET state = 'SCHEDULED', scheduled_at = ?, is_delay = 1, updated_at = ?, event_count = ?, last_event = ?,
+    exit_code = ?, error = ?
+WHERE number = ?
+"""
+PUT_BACK = """
+UPDATE jobs
+SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
+    attempts = ?, claim_attempts = claim_attempts + ?
+WHERE number = ?
+"""
+
+
+class Running(Struct, frozen=True, gc=False):
+    """A run that is under way, and when it began. `run_number` counts the runs of the job."""
+
+    job_id: str
+    run_id: str
+    attempt: int
+    started_at: int
+    job_number: int
+    run_number: int
+
+
+class Begun(Struct, frozen=True, gc=False):
+    """The process of a run. `pid_started_at`: ms since the boot that `boot_id` names."""
+
+    run: Running
+    pid: int
+    pid_started_at: int
+    boot_id: str
+    log_path: str
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """A run that was just claimed, with all that the engine needs to start it. `job`: as it is after its start."""
+
+    run: Running
+    job: Job
+    spec: RestOfSpec
+    mode: str
+    env_vars: str | None
+    payload: str
+
+
+def read_run(tx: Tx, run: Running) -> ChangedJob | None:
+    """The job of a run; None when the run is no longer the job's current run, so that a late report changes nothing."""
+    row = tx.execute(READ_RUN, (run.job_number, run.run_id)).fetchone()
+    return None if row is None else ChangedJob(*row)
+
+
+def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
+    """QUEUED → RUNNING, with a new run. Emits job.started for an IN_PROCESS job; for a command, `begin` does when its
+    process exists. `starts`: gets the values for START, which the caller executes
+    for all jobs at once."""
+    (number, job_id, _, _, deadline, _, _, queued_at, queue, job_type, subject_key, supersede,
+     schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, mode, spec, env_vars,
+     payload) = row  # fmt: skip
+    now, run_id = tx.now, tx.ids.run(tx.now)
+    attempts += 1
+    run_count += 1
+    if mode == IN_PROCESS:
+        event_count += 1
+        about = (number, job_id, event_count, last_event, trace_id, queue, user_tag)
+        last_event = tx.emit_as(about, event.STARTED, "", {"run_id": run_id, "attempt": attempts}, "info")
+    starts.append((run_id, now, now, attempts, run_count, event_count, last_event, number))
+    rest = rest_of(spec)
+    run = Running(job_id, run_id, attempts, now, number, run_count)
+    tx.defer(*run_insert(run, rest.template_id))
+    tx.moved(queue, state.QUEUED, state.RUNNING)
+    job = Job(
+        number, job_id, state.RUNNING, queue, job_type, subject_key, supersede, schedule_id, user_tag, trace_id,
+        event_count, last_event, queued_at, deadline, 0, None,
+    )  # fmt: skip
+    return Claim(run, job, rest, mode, env_vars, payload)
+
+
+def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The statement that writes a new run, and its values."""
+    values = (run.job_number, run.run_number, run.run_id, run.attempt, run.started_at)
+    return (INSERT_RUN, values) if template_id is None else (INSERT_RUN_OF_TEMPLATE, (*values, template_id))
+
+
+def done_unchanged(tx: Tx, run: Running, job: Job, outcome: Outcome) -> bool:
+    """RUNNING → DONE without reading the job, which is as its claim left it. Returns False, changing nothing, if
+    anything has changed it since."""
+    now, last = tx.now, tx.next_sequence
+    values = (now, now, job.event_count + 1, last, job.number, run.run_id, job.event_count)
+    if not tx.execute(DONE_UNCHANGED, values).rowcount:
+        return False
+    tx.defer(END_RUN_WITHOUT_CODE, ("DONE", now, run.job_number, run.run_number))
+    _done(tx, run, job, outcome)
+    return True
+
+
+def command_done_unchanged(tx: Tx, begun: Begun, job: Job, outcome: Outcome) -> bool:
+    """The same for a command whose start is recorded together with its end."""
+    now, run, count, started = tx.now, begun.run, job.event_count, tx.next_sequence
+    process = (outcome.exit_code, outcome.result, begun.pid, begun.log_path)
+    values = (now, now, count + 2, started + 1, *process, job.number, run.run_id, count)
+    if not tx.execute(COMMAND_DONE_UNCHANGED, values).rowcount:
+        return False
+    identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
+    tx.defer(NAME_PROCESS_AND_END_RUN, (now, outcome.exit_code, *identity, run.job_number, run.run_number))
+    tx.emit(job, event.STARTED, "", {"run_id": run.run_id, "attempt": run.attempt, "pid": begun.pid})
+    _done(tx, run, replace(job, event_count=count + 1, last_event=started), outcome)
+    return True
+
+
+def _done(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
+    tx.emit(job, event.DONE, "", facts)
+    _count_run(tx, run, job, outcome)
+    ended(tx, job, state.DONE, "DONE")
+
+
+def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
+    """RUNNING → the state of the verdict; stores the end of the run."""
+    if verdict.is_stop:
+        outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
+    if outcome.error is None and outcome.exit_code is None:
+        tx.defer(END_RUN_WITHOUT_CODE, (verdict.run_status, tx.now, run.job_number, run.run_number))
+    else:
+        error = encode(outcome.error).decode() if outcome.error else None
+        tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
+    _count_run(tx, run, job, outcome)
+    CARRY_OUT[verdict.state](tx, run, job, verdict, outcome)
+
+
+def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
+    """RUNNING → DONE, FAILED, CANCELLED or SUPERSEDED."""
+    to = verdict.state
+    facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
+    if job.stale:
+        facts |= {"stale": True, "superseded_by": job.superseded_by}
+    error = outcome.error
+    if error is not None and to == state.FAILED:
+        facts |= {"code": error.code, "class": error.class_}
+    message = error.message if error and to == state.FAILED else ""
+    last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    now, count = tx.now, job.event_count + 1
+    if to == state.DONE:
+        tx.execute(DONE, (now, now, count, last, outcome.exit_code, outcome.result, job.number))
+    else:
+        stored = encode(error).decode() if error else None
+        failed, attempts = outcome.failed_claim, job.attempts - verdict.gives_attempt_back
+        values = (to, now, now, count, last, outcome.exit_code, stored, outcome.result, failed, attempts, job.number)
+        tx.execute(END, values)
+    ended(tx, job, to, verdict.run_status)
+
+
+def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
+    """RUNNING → SCHEDULED: with backoff after a failure; without counting the attempt after idle or mains power
+    ended."""
+    if verdict.gives_attempt_back:
+        _wait_again(tx, run, job, outcome)
+        return
+    at = tx.now + verdict.delay_ms
+    error = outcome.error
+    code, message = (error.code, error.message) if error else ("", "")
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "scheduled_at": at, "code": code}
+    last = tx.emit(job, event.RETRYING, message, facts, "warn")
+    stored = encode(error).decode() if error else None
+    tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
+    tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
+    gates.release_room(tx, job)
+    tx.wake_at(at)
+    tx.wake_at(job.deadline)
+
+
+def _wait_again(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
+    message = outcome.error.message if outcome.error else ""
+    last = tx.emit(job, event.SCHEDULED, message, {"run_id": run.run_id, "given_back": True}, "warn")
+    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts - 1, job.number))
+    tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
+    gates.release_room(tx, job)
+    tx.wake_at(tx.now)
+    tx.wake_at(job.deadline)
+
+
+def _put_back(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
+    """RUNNING → QUEUED: the run ended through no fault of the job, so the attempt does not count. The job keeps the
+    room of its lane."""
+    code = outcome.error.code if outcome.error else ""
+    last = tx.emit(job, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
+    position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
+    failed = outcome.failed_claim
+    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, job.attempts - 1, failed, job.number)
+    tx.execute(PUT_BACK, values)
+    tx.moved(job.queue, state.RUNNING, state.QUEUED)
+    tx.ready.offer(job.queue, job.claim_class, (-job.priority, position, job.created_at, job.job_id))
+    tx.wake_at(job.deadline)
+    tx.wake_at(expires_at)
+
+
+CARRY_OUT = {
+    state.DONE: _finish,
+    state.FAILED: _finish,
+    state.CANCELLED: _finish,
+    state.SUPERSEDED: _finish,
+    state.SCHEDULED: _retry,
+    state.QUEUED: _put_back,
+}
+
+
+def _count_run(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
+    """Adds the run to the totals of its queue. The end of a crashed run is unknown, so its duration is left out."""
+    crashed = outcome.error is not None and outcome.error in (CRASHED.error, ESCAPED.error)
+    waited = max(0, run.started_at - (job.queued_at or 0))
+    tx.counts.add_run(job.queue, waited, None if crashed else _took(tx, run, outcome))
+
+
+def _took(tx: Tx, run: Running, outcome: Outcome) -> int:
+    return max(0, tx.now - run.started_at) if outcome.took_ms is None else outcome.took_ms
