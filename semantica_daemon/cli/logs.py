@@ -63,7 +63,7 @@ def _print_pieces(terminal: Terminal, arguments: Any, reply: Json, pieces: Itera
     for stream, data in pieces:
         if arguments.only in (None, stream):
             if terminal.as_json:
-                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "restart")}
+                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "replace")}
                 terminal.print_json(line, lines=True)
             else:
                 write_all(DESCRIPTORS[stream], data)

@@ -58,6 +58,11 @@ def test_json_is_a_line_for_each_piece(line: Line, written: str) -> None:
     assert {piece["run"] for piece in pieces} == {1}
 
 
+def test_json_has_a_replacement_character_for_a_byte_that_is_not_utf_8(line: Line) -> None:
+    line("run", "--json", "--", "printf", r"a\377b")
+    assert [piece["text"] for piece in line("logs", "--json", "@last").lines] == ["a\ufffdb"]
+
+
 def test_each_attempt_can_be_read(line: Line) -> None:
     line("run", "-q", "--attempts", "2", "--backoff", "10ms", "--", "sh", "-c", "echo $SEMANTICA_ATTEMPT; exit 1")
     assert line("logs", "@last").out == "2\n"
