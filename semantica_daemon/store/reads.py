@@ -11,14 +11,14 @@ from aiosqlite import Connection
 from semantica_daemon.errors import InvalidParams, RunNotFound
 from semantica_daemon.model.event import Filter, StoredEvent
 from semantica_daemon.model.state import STATES
-from semantica_daemon.store import find, rows
+from semantica_daemon.store import counts, find, rows
 from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.job import ListParams
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
 from semantica_daemon.wire.run import Error
 
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
-GET = f"""
+GET_BY_PREFIX = f"""
 SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
   FROM job_conditions
@@ -36,9 +36,10 @@ SELECT {rows.JOB_COLUMNS}, (
   )
 ) AS runs
 FROM jobs
+WHERE id >= :id AND id < :id || 'g'
+ORDER BY id
+LIMIT 3
 """
-GET_BY_ID = GET + "WHERE id = :id"
-GET_BY_PREFIX = GET + "WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
 LOGGED_RUN = """
 SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path
 FROM jobs
@@ -89,24 +90,10 @@ WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log
 """
 ENDS_OF_STREAM = "SELECT coalesce(min(sequence), 1), coalesce(max(sequence), 0) FROM job_events"
 QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued FROM queues"
-STATS = """
-WITH live AS (
-  SELECT queue, count(*) AS queued, 0 AS scheduled, 0 AS running
-  FROM jobs INDEXED BY idx_jobs_pop
-  WHERE state = 'QUEUED'
-  GROUP BY queue
-  UNION ALL
-  SELECT queue, 0, count(*), 0
-  FROM jobs INDEXED BY idx_jobs_scheduled
-  WHERE state = 'SCHEDULED'
-  GROUP BY queue
-  UNION ALL
-  SELECT queue, 0, 0, count(*)
-  FROM jobs INDEXED BY idx_jobs_running
-  WHERE state = 'RUNNING'
-  GROUP BY queue
-)
-SELECT queue_counts.queue, coalesce(sum(queued), 0), coalesce(sum(scheduled), 0), coalesce(sum(running), 0),
+STATS = f"""
+WITH live AS ({counts.LIVE_COUNTS})
+SELECT queue_counts.queue, coalesce(sum(jobs) FILTER (WHERE state = 'QUEUED'), 0),
+  coalesce(sum(jobs) FILTER (WHERE state = 'SCHEDULED'), 0), coalesce(sum(jobs) FILTER (WHERE state = 'RUNNING'), 0),
   done, failed, cancelled, superseded, skipped,
   CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(timed_runs, 0)
 FROM queue_counts
@@ -143,7 +130,6 @@ INDEX_OF = {
     "subject_key": "idx_jobs_subject_generation",
     "subject_prefix": "idx_jobs_subject_generation",
 }
-INDEX_OF_STATE = {"QUEUED": "idx_jobs_pop", "SCHEDULED": "idx_jobs_scheduled", "RUNNING": "idx_jobs_running"}
 SORTED = ("QUEUED", "RUNNING")  # one index is in the order of the claim, the other has few rows
 
 
@@ -175,15 +161,14 @@ def listing(params: ListParams) -> Listing:
 
 
 async def job(db: Connection, prefix: str) -> JobWithRuns:
-    sql = GET_BY_ID if len(prefix) == 36 else GET_BY_PREFIX
-    found = list(await db.execute_fetchall(sql, {"id": prefix.lower()}))
+    found = list(await db.execute_fetchall(GET_BY_PREFIX, {"id": prefix.lower()}))
     return rows.job_with_runs(find.the_one(found, prefix, id_at=0))
 
 
 async def state(db: Connection, prefix: str) -> tuple[str, str]:
     """(id, state): the least that a waiting call has to read."""
-    sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
-    _, job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+    found = list(await db.execute_fetchall(find.BY_PREFIX, {"id": prefix.lower()}))
+    _, job_id, now = find.the_one(found, prefix)
     return job_id, now
 
 
@@ -238,7 +223,7 @@ async def queue_rows(db: Connection) -> list[tuple[Any, ...]]:
 
 
 async def stats(db: Connection) -> list[QueueStats]:
-    return [rows.queue_stats(row) for row in await db.execute_fetchall(STATS)]
+    return [QueueStats(*row) for row in await db.execute_fetchall(STATS)]
 
 
 def _states(listing: Listing) -> Iterable[str | None]:
@@ -276,8 +261,8 @@ def _cursor(text: str | None) -> int | None:
 
 def _index(listing: Listing, state: str | None) -> tuple[str, str]:
     """The index to use, and the condition that its rows meet."""
-    if state in INDEX_OF_STATE:
-        return f"INDEXED BY {INDEX_OF_STATE[state]}", f"state = '{state}'"
+    if state in counts.INDEX_OF_LIVE:
+        return f"INDEXED BY {counts.INDEX_OF_LIVE[state]}", f"state = '{state}'"
     if state is not None:
         return "INDEXED BY idx_jobs_state_queue", f"state = '{state}' AND finished_at IS NOT NULL"
     for field, index in INDEX_OF.items():

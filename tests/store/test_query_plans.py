@@ -10,7 +10,6 @@ import pytest
 
 from semantica_daemon import store as package
 from semantica_daemon.store.reads import Listing, _statement
-from semantica_daemon.store.writes import clock
 from tests.builders import Store, plan_of
 from tests.cases import each_case
 from tests.store.history import fill
@@ -19,19 +18,16 @@ STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE TABLE)\b")
 
 
 def constants() -> dict[str, str]:
-    """module.NAME → SQL, of every module of the store."""
+    """module.NAME → SQL, of every module of the store; module.NAME.key for the values of a dict."""
     found = {}
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
-        for name, value in vars(module).items():
-            if (
-                name.isupper()
-                and not name.startswith("_")
-                and isinstance(value, str)
-                and STATEMENT.match(value)
-                and "{" not in value
-            ):
-                found[f"{info.name.rpartition('.')[2]}.{name}"] = value
+        public = {name: value for name, value in vars(module).items() if name.isupper() and not name.startswith("_")}
+        for name, value in public.items():
+            texts = {f"{name}.{key}": text for key, text in value.items()} if isinstance(value, dict) else {name: value}
+            for full_name, text in texts.items():
+                if isinstance(text, str) and STATEMENT.match(text) and "{" not in text:
+                    found[f"{info.name.rpartition('.')[2]}.{full_name}"] = text
     return found
 
 
@@ -62,7 +58,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "run_transition.START", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
+    assert {"claim.POP", "run_transition.START", "reads.STATS", "find.LIVE_BY.queue", "begin.BEGIN"} <= SQL.keys()
 
 
 @each_case("name", SQL)
@@ -100,17 +96,22 @@ PINNED: dict[str, tuple[str, ...]] = {
     "reads.ORPHANS": ("idx_jobs_running",),
     "reads.EVENTS": (BY_NUMBER,),
     "reads.STATS": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "counts.LIVE_COUNTS": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "clock.SHIFT.delays": ("idx_jobs_scheduled",),
+    "clock.SHIFT.debounces": ("idx_jobs_scheduled",),
+    "clock.SHIFT.debounces of queued jobs": ("idx_jobs_pop",),
+    "clock.SHIFT.ttls": ("idx_jobs_expires",),
     "database.LAST_POSITION": ("idx_jobs_pop",),
-    "find.LIVE_BY_TAG": ("idx_jobs_tag_live",),
-    "find.LIVE_BY_GROUP": ("idx_jobs_group_live",),
-    "find.LIVE_BY_SUBJECT": ("idx_jobs_subject_live",),
-    "find.LIVE_BY_QUEUE": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "find.LIVE_BY.user_tag": ("idx_jobs_tag_live",),
+    "find.LIVE_BY.chain_group_id": ("idx_jobs_group_live",),
+    "find.LIVE_BY.subject_key": ("idx_jobs_subject_live",),
+    "find.LIVE_BY.queue": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
 }
 LIVE_ONLY = "idx_jobs_(pop|scheduled|due|expires|deadline|running)"
 OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")
 
 
-@each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name]) and name != "reads.GET"])
+@each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name])])
 def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     for index in PINNED.get(name, ()):
@@ -152,13 +153,6 @@ def test_what_makes_jobs_wait_is_searched_and_nothing_else(old: Store, name: str
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert re.findall(r"^SEARCH (.*)", plan, re.MULTILINE) == WHOLE[name], plan
     assert "TEMP B-TREE" not in plan, plan
-
-
-@each_case("what", clock.SHIFT)
-def test_a_clock_that_was_set_moves_what_waits_and_looks_at_nothing_that_is_over(old: Store, what: str) -> None:
-    plan = plan_of(old.connection, clock.SHIFT[what], {"step": 1})
-    if "UPDATE jobs" in clock.SHIFT[what]:
-        assert re.search(rf"^(SCAN|SEARCH) jobs USING (COVERING )?INDEX {LIVE_ONLY}", plan), plan
 
 
 RUNS = ("reads.LOGGED_RUN", "reads.ORPHANS", "recover.ORPHANS", "begin.NAME_PROCESS", "run_transition.END_RUN")
