@@ -5,6 +5,8 @@ Each function is one named change of a job that was read in this transaction (`T
 emits one event. `ended` has the consequences of a job's end.
 """
 
+from typing import Any
+
 from semantica_daemon.model import event, state
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
@@ -45,12 +47,19 @@ def withdraw(tx: Tx, job: ChangedJob) -> bool:
     """QUEUED → SCHEDULED: idle or mains power ended before the job could start."""
     if job.state != state.QUEUED:
         return False
-    last = tx.emit(job, event.SCHEDULED, "the machine is no longer as it needs it")
-    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts, job.number))
-    tx.moved(job.queue, state.QUEUED, state.SCHEDULED)
+    wait_again(tx, job, job.attempts, "the machine is no longer as it needs it")
+    return True
+
+
+def wait_again(
+    tx: Tx, job: ChangedJob, attempts: int, message: str, facts: dict[str, Any] | None = None, level: str = "info"
+) -> None:
+    """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
+    last = tx.emit(job, event.SCHEDULED, message, facts, level)
+    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, attempts, job.number))
+    tx.moved(job.queue, job.state, state.SCHEDULED)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
-    return True
 
 
 def promote(tx: Tx, job: ChangedJob) -> bool:
