@@ -11,7 +11,7 @@ from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
-from semantica_daemon.store.transition import EVENT_OF_END, LEVEL_OF_END, wait_again
+from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, wait_again
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
@@ -213,7 +213,7 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     if error is not None and to == state.FAILED:
         facts |= {"code": error.code, "class": error.class_}
         message = error.message
-    last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
     stored = encode(error).decode() if error else None
     values = (to, tx.now, tx.now, job.event_count + 1, last, outcome.exit_code, stored, outcome.result)
     attempts = job.attempts - verdict.gives_attempt_back

@@ -32,14 +32,8 @@ SET state = ?, finished_at = ?, updated_at = ?, superseded_by = ?, event_count =
     claim_class = 0, blocked_by = NULL
 WHERE number = ?
 """
-EVENT_OF_END = {
-    state.DONE: event.DONE,
-    state.FAILED: event.FAILED,
-    state.CANCELLED: event.CANCELLED,
-    state.SUPERSEDED: event.SUPERSEDED,
-    state.SKIPPED_TTL: event.SKIPPED_TTL,
-    state.SKIPPED_DEADLINE: event.SKIPPED_DEADLINE,
-}
+# The event of a job that comes into a state. RUNNING has none: the start of the run emits job.started.
+EVENT_OF = {to: f"job.{to.lower()}" for to in state.STATES if to != state.RUNNING}
 LEVEL_OF_END = {state.FAILED: "error", state.SKIPPED_TTL: "warn", state.SKIPPED_DEADLINE: "warn"}
 
 
@@ -85,7 +79,7 @@ def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message
     if job.state == state.RUNNING or to not in state.TRANSITIONS[job.state]:
         return False
     facts = {"superseded_by": by} if by else None
-    last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
     tx.execute(END_WAITING, (to, tx.now, tx.now, by, job.event_count + 1, last, job.number))
     ended(tx, job, to)
     return True

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon import store as package
-from semantica_daemon.store.reads import Listing, _statement
+from semantica_daemon.store.listing import statement
 from tests.builders import Store, plan_of
 from tests.cases import each_case
 from tests.store.history import fill
@@ -77,8 +77,9 @@ PINNED: dict[str, tuple[str, ...]] = {
     "promote.DUE": ("idx_jobs_due",),
     "promote.EXPIRED": ("idx_jobs_expires",),
     "promote.PAST_DEADLINE": ("idx_jobs_deadline",),
-    "promote.NEXT_OF_NEED": ("idx_jobs_due",),
     "promote.NEXT_DUE": ("idx_jobs_expires", "idx_jobs_deadline"),
+    "needs.FIRST_DUE": ("idx_jobs_due",),
+    "needs.AT_ONCE": ("idx_jobs_queued_for_machine", "idx_jobs_running"),
     "needs.NEEDS": ("idx_jobs_due", "idx_jobs_queued_for_machine", "idx_jobs_running"),
     "gates.WAITING": ("idx_job_conditions_arrival", BY_ID),
     "gates.LIVE_OF_SCHEDULE": ("idx_jobs_schedule_live",),
@@ -123,9 +124,8 @@ def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name
 # The whole plan of what is asked at every turn: how far into its index each of them reaches.
 WHOLE = {
     "promote.DUE": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=? AND <expr><?)"],
-    "promote.NEXT_OF_NEED": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"],
     "needs.NEEDS": [
-        *["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"] * 3,
+        *["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"] * 4,
         *["jobs USING INDEX idx_jobs_queued_for_machine (wait_for_idle=? AND require_charging=?)"] * 3,
     ],
     "gates.NEWEST": ["job_conditions"],
@@ -199,13 +199,13 @@ LISTINGS: list[tuple[dict[str, Any], str | None, str | None, bool]] = [
 
 
 @each_case("newest_first", [True, False])
-@each_case("cursor", [None, 500])
 @each_case(("filters", "state", "index", "in_order_of_its_own"), LISTINGS)
 def test_a_listing_uses_the_index_of_its_filter(
     old: Store, filters: dict[str, Any], state: str | None, index: str | None, in_order_of_its_own: bool,
-    newest_first: bool, cursor: int | None,
+    newest_first: bool,
 ) -> None:  # fmt: skip
-    plan = plan_of(old.connection, *_statement(Listing(filters, newest_first, 50, cursor), state))
+    bound = {name: 1 for name in filters} | {"cursor": 500, "limit": 50}
+    plan = plan_of(old.connection, statement(filters, state, newest_first), bound)
     used = (index or "INTEGER PRIMARY KEY (rowid{}?)").format("<" if newest_first else ">")
     assert f"SEARCH jobs USING {used}" in plan, plan
     assert ("TEMP B-TREE" in plan) == in_order_of_its_own, plan

@@ -34,13 +34,6 @@ class ScheduleRow(rule.Timing, frozen=True):
 
 COLUMNS = ", ".join(ScheduleRow.__struct_fields__)
 # A transaction fires one schedule from each end: those that are on time do not wait for those that missed many times.
-NEWEST_DUE = f"""
-SELECT {COLUMNS}
-FROM schedules
-WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
-ORDER BY next_trigger_at DESC
-LIMIT 1
-"""
 OLDEST_DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
@@ -48,6 +41,7 @@ WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
 ORDER BY next_trigger_at
 LIMIT 1
 """
+NEWEST_DUE = OLDEST_DUE.replace("ORDER BY next_trigger_at", "ORDER BY next_trigger_at DESC")
 NOT_DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
@@ -166,10 +160,10 @@ def _replace(tx: Tx, schedule: ScheduleRow, spec: JobSpec, by: str) -> None:
         if current != state.RUNNING:
             transition.end_waiting(tx, tx.read(number), state.SUPERSEDED, by)
         elif rest.on_running == "cancel" and schedule.interrupts < rest.max_interrupts:
-            if interrupt(tx, [number], by):
+            if interrupt(tx, number, by):
                 tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
         else:
-            outdate(tx, [number], by)
+            outdate(tx, number, by)
 
 
 def _emit_missed(tx: Tx, schedule: ScheduleRow, skipped: rule.SkippedTimes) -> None:

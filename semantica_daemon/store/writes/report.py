@@ -11,8 +11,11 @@ from semantica_daemon.store.run_transition import Running, read_run
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.run import Progress, RunAck
 
-PROGRESS = "SELECT progress FROM jobs WHERE number = ?"
-SET_PROGRESS = "UPDATE jobs SET progress = ?, updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
+SET_PROGRESS = """
+UPDATE jobs
+SET progress = json_patch(coalesce(progress, '{}'), ?), updated_at = ?, event_count = ?, last_event = ?
+WHERE number = ?
+"""
 COUNT_EVENT = "UPDATE jobs SET updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
 RESULT = """
 UPDATE jobs
@@ -80,12 +83,9 @@ def _emit(tx: Tx, run: Running, event_type: str, line: Line) -> None:
 def _set_progress(tx: Tx, run: Running, progress: Progress) -> None:
     """Fields that are None keep their stored value."""
     job = tx.read(run.job_number)
-    (text,) = tx.execute(PROGRESS, (job.number,)).fetchone()
-    known = msgspec.json.decode(text) if text else {}
-    known |= {name: value for name, value in msgspec.structs.asdict(progress).items() if value is not None}
+    given = {name: value for name, value in msgspec.structs.asdict(progress).items() if value is not None}
     last = tx.emit(job, event.PROGRESS, progress.message or "", progress)
-    stored = msgspec.json.encode(known).decode()
-    tx.execute(SET_PROGRESS, (stored, tx.now, job.event_count + 1, last, job.number))
+    tx.execute(SET_PROGRESS, (msgspec.json.encode(given).decode(), tx.now, job.event_count + 1, last, job.number))
 
 
 def _over(run: Running) -> RunOver:
