@@ -31,9 +31,11 @@ LARGE = 65_536  # bytes; larger payloads and results are written in the writer's
 # The writer checkpoints once a second, in its thread; SQLite's automatic checkpoint is only the fallback.
 LAST_RESORT_PAGES = 8000
 PRAGMAS = (
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    "PRAGMA auto_vacuum = INCREMENTAL",  # must be set before WAL; after it, SQLite ignores it silently
+    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA foreign_keys = ON",
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
     f"PRAGMA wal_autocheckpoint = {LAST_RESORT_PAGES}",
 )
 LAST_SEQUENCE = "SELECT coalesce(max(sequence), 0) FROM job_events"
@@ -68,11 +70,7 @@ class CommitResult(Struct, frozen=True):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """auto_vacuum must be set before WAL; after it, SQLite ignores it silently."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("PRAGMA journal_mode = WAL")
     for pragma in PRAGMAS:
         connection.execute(pragma)
     return connection

@@ -72,10 +72,8 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
         job_id, _ = await reads.state(db, prefix)
         row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
         job = dict(zip(COLUMNS + AROUND, row, strict=True))
-        around = {name: job.pop(name) for name in AROUND}
-        job |= await _surroundings(db, job_id, {**job, **around})
-        job |= await _queue(db, job["queue"], limits)
-        return JobSituation(job_id=job_id, **job)
+        found = {name: job[name] for name in COLUMNS} | await _surroundings(db, job_id, job)
+        return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], limits))
     finally:
         await db.execute("ROLLBACK")
 

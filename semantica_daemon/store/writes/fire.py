@@ -16,7 +16,6 @@ from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
 from semantica_daemon.wire.job import Ack, JobSpec
-from semantica_daemon.wire.schedule import TriggerResult
 
 
 class ScheduleRow(rule.Timing, frozen=True):
@@ -78,12 +77,6 @@ def fire_due(tx: Tx) -> None:
             _stop(tx, schedule, refused)
 
 
-def trigger(tx: Tx, schedule: ScheduleRow) -> TriggerResult:
-    """Makes a job now. Raises the refusal of the job before anything is written."""
-    job = _make_job(tx, schedule, tx.now)
-    return TriggerResult(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
-
-
 def reschedule(tx: Tx) -> None:
     """Computes the next time of every schedule that is not due, after the clock was set or the daemon was away. The
     caller wakes the scheduler.
@@ -111,7 +104,7 @@ def _fire(tx: Tx, schedule: ScheduleRow) -> None:
         _emit_missed(tx, schedule, firing.skipped)
     for at in firing.fire:
         try:
-            _make_job(tx, schedule, at)
+            make_job(tx, schedule, at)
         except Refusal as refused:
             facts = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
             _emit(tx, schedule, "failed", f"made no job: {refused.message}", facts, "error")
@@ -128,7 +121,7 @@ def _stop(tx: Tx, schedule: ScheduleRow, refused: InvalidParams) -> None:
     _emit(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
-def _make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
+def make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
     """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written."""
     taken = gates.turn_is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":

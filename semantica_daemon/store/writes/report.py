@@ -43,22 +43,15 @@ class Report(Struct, frozen=True):
     progress: Progress | None = None
 
 
-def report_or_refuse(tx: Tx, request: Report) -> RunAck:
-    """Stores the report; raises RunOver when the run is no longer current."""
-    if not report(tx, request):
-        raise _over(request.run)
-    return RunAck(request.run.job_id, request.run.attempt)
-
-
-def report(tx: Tx, request: Report) -> bool:
-    """Stores the report; returns False, changing nothing, when the run is no longer current."""
+def report(tx: Tx, request: Report) -> RunAck:
+    """Stores the report; raises RunOver, changing nothing, when the run is no longer current."""
     if read_run(tx, request.run) is None:
-        return False
+        raise _over(request.run)
     for line in request.lines:
         _emit(tx, request.run, event.LOG, line)
     if request.progress is not None:
         _set_progress(tx, request.run, request.progress)
-    return True
+    return RunAck(request.run.job_id, request.run.attempt)
 
 
 def keep_result(tx: Tx, result: RunResult) -> RunAck:
