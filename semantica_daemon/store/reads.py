@@ -53,8 +53,8 @@ FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
 WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
 """
-_EVENT = "sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload, {queue}, {tag}"
-_EVENT_COLUMNS = _EVENT.format(queue="job_events.queue", tag="job_events.user_tag")
+_EVENT_COLUMNS = """sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload,
+  job_events.queue, job_events.user_tag"""
 EVENTS = f"""
 SELECT {_EVENT_COLUMNS}
 FROM job_events

@@ -11,7 +11,7 @@ from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
-from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, wait_again
+from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
@@ -76,12 +76,6 @@ RETRY = """
 UPDATE jobs
 SET state = 'SCHEDULED', scheduled_at = ?, is_delay = 1, updated_at = ?, event_count = ?, last_event = ?,
     exit_code = ?, error = ?
-WHERE number = ?
-"""
-PUT_BACK = """
-UPDATE jobs
-SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
-    attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
 
@@ -244,14 +238,8 @@ def _put_back(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
     room of its lane."""
     code = outcome.error.code if outcome.error else ""
     last = tx.emit(job, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
-    position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    failed = outcome.failed_claim
-    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, job.attempts - 1, failed, job.number)
-    tx.execute(PUT_BACK, values)
-    tx.moved(job.queue, state.RUNNING, state.QUEUED)
-    tx.ready.offer(job.queue, job.claim_class, (-job.priority, position, job.created_at, job.job_id))
+    enter_queue(tx, job, last, None, job.attempts - 1, outcome.failed_claim)
     tx.wake_at(job.deadline)
-    tx.wake_at(expires_at)
 
 
 def _count_run(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:

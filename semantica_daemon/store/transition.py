@@ -20,10 +20,10 @@ SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, ?), is_delay = 1, expi
     event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 4, 0, claim_class), blocked_by = NULL
 WHERE number = ?
 """
-PROMOTE = """
+ENTER_QUEUE = """
 UPDATE jobs
 SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
-    claim_class = ?, blocked_by = ?
+    claim_class = ?, blocked_by = ?, attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
 END_WAITING = """
@@ -60,17 +60,22 @@ def promote(tx: Tx, job: ChangedJob) -> bool:
     """SCHEDULED → QUEUED: the job is due, and waits only for a slot and perhaps for the room of its lane."""
     if job.state != state.SCHEDULED or job.unmet:
         return False
-    last = tx.emit(job, event.QUEUED)
+    enter_queue(tx, job, tx.emit(job, event.QUEUED), gates.blocking_room(tx, job), job.attempts)
+    return True
+
+
+def enter_queue(
+    tx: Tx, job: ChangedJob, last_event: int, blocked_by: str | None, attempts: int, failed_claims: int = 0
+) -> None:
+    """SCHEDULED or RUNNING → QUEUED, as the last of its priority and with its whole TTL."""
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    blocked_by = gates.blocking_room(tx, job)
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging)
     claims = EXTERNAL if job.claim_class == EXTERNAL else claims
-    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, claims, blocked_by, job.number)
-    tx.execute(PROMOTE, values)
-    tx.moved(job.queue, state.SCHEDULED, state.QUEUED)
+    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last_event, claims, blocked_by)
+    tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
+    tx.moved(job.queue, job.state, state.QUEUED)
     tx.ready.offer(job.queue, claims, (-job.priority, position, job.created_at, job.job_id))
     tx.wake_at(expires_at)
-    return True
 
 
 def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message: str = "") -> bool:

@@ -17,7 +17,7 @@ from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
 
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
-VALUES (:key, :job_id, :spec_hash, :expires_at)
+VALUES (?, ?, ?, ?)
 """
 FORGET_KEYS = """
 DELETE FROM idempotency
@@ -147,5 +147,4 @@ def interrupt(tx: Tx, number: int, by: str) -> bool:
 def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None:
     """Stores the idempotency key, and deletes two expired ones, so that the table does not grow without bound."""
     tx.execute(FORGET_KEYS, {"now": tx.now})
-    values = {"key": spec.idempotency_key, "job_id": job_id, "spec_hash": spec_hash}
-    tx.execute(KEEP_KEY, {**values, "expires_at": tx.now + spec.idempotency_ttl_ms})
+    tx.execute(KEEP_KEY, (spec.idempotency_key, job_id, spec_hash, tx.now + spec.idempotency_ttl_ms))
