@@ -43,9 +43,7 @@ CONDITIONS = {
     "user_tag": "user_tag = :user_tag",
     "chain_group_id": "chain_group_id = :chain_group_id",
     "subject_key": "subject_key <> '' AND subject_key = :subject_key",
-    "subject_prefix": """
-  subject_key <> '' AND subject_key >= :subject_prefix AND subject_key < :subject_prefix || char(1114111)
-""",
+    "subject_prefix": "subject_key <> '' AND subject_key BETWEEN :subject_prefix AND :subject_prefix || char(1114111)",
     "created_after": "created_at > :created_after",
     "created_before": "created_at < :created_before",
 }
