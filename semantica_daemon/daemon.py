@@ -194,8 +194,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
-            if recovered.jobs:
-                log.warning("recovered", jobs=len(recovered.jobs))
+            if recovered:
+                log.warning("recovered", jobs=len(recovered))
             for part in daemon.passes:
                 tasks.start_soon(part.run)
             try:

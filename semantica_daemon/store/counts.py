@@ -1,36 +1,32 @@
 """The number of jobs in each queue and state, the totals and the rules of each queue; in memory, beside the tables.
 
-Only the writer uses it. It is loaded at start; a rollback restores it or loads it again. Claims and limits never count
-rows.
+Only the writer uses it. It is loaded at start and after a rollback. Claims and limits never count rows.
 """
 
 import sqlite3
 
 from semantica_daemon.model.queue import Limits, QueueRules
-from semantica_daemon.model.state import QUEUED, RUNNING, SCHEDULED
+from semantica_daemon.model.state import LIVE, QUEUED, RUNNING, SCHEDULED, TERMINAL
 
 TOTALS = (
     "done", "failed", "cancelled", "superseded", "skipped", "runs", "wait_ms", "timed_runs", "run_ms", "recent_run_ms",
 )  # fmt: skip
-TOTAL_OF = {
-    "DONE": "done", "FAILED": "failed", "CANCELLED": "cancelled", "SUPERSEDED": "superseded",
-    "SKIPPED_TTL": "skipped", "SKIPPED_DEADLINE": "skipped",
-}  # fmt: skip
-LIVE = (QUEUED, SCHEDULED, RUNNING)
+TOTAL_OF = {state: state.partition("_")[0].lower() for state in TERMINAL}  # one total for both SKIPPED states
 NOTHING = dict.fromkeys((*LIVE, *TOTALS), 0)
 
 LOAD = f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts"
 STORE = f"INSERT OR REPLACE INTO queue_counts (queue, {', '.join(TOTALS)}) VALUES (?{', ?' * len(TOTALS)})"
-LIVE_COUNTS = {
-    QUEUED: "SELECT queue, count(*) FROM jobs INDEXED BY idx_jobs_pop WHERE state = 'QUEUED' GROUP BY queue",
-    SCHEDULED: """
-SELECT queue, count(*)
-FROM jobs INDEXED BY idx_jobs_scheduled
-WHERE state = 'SCHEDULED'
+# The partial index that has all jobs of a live state, by queue.
+INDEX_OF_LIVE = {QUEUED: "idx_jobs_pop", SCHEDULED: "idx_jobs_scheduled", RUNNING: "idx_jobs_running"}
+LIVE_COUNTS = "UNION ALL".join(
+    f"""
+SELECT queue, '{state}' AS state, count(*) AS jobs
+FROM jobs INDEXED BY {index}
+WHERE state = '{state}'
 GROUP BY queue
-""",
-    RUNNING: "SELECT queue, count(*) FROM jobs INDEXED BY idx_jobs_running WHERE state = 'RUNNING' GROUP BY queue",
-}
+"""
+    for state, index in INDEX_OF_LIVE.items()
+)
 LOAD_RULES = "SELECT queue, slots, on_running, max_queued, paused_at FROM queues"
 
 EVERY_QUEUE = "*"
@@ -42,21 +38,18 @@ class Counts:
         self.running = 0
         self.rules_version = 0
         self._queues: dict[str, dict[str, int]] = {}  # per queue: live jobs by state, totals by name
-        self._before: dict[str, dict[str, int] | None] = {}  # queues changed by this transaction, as they were before
         self._durable: dict[str, QueueRules] = {}
         self._paused: set[str] = set()
         self._in_force: dict[str, QueueRules] = {}
         self._dirty: set[str] = set()
 
     def load(self, connection: sqlite3.Connection) -> None:
-        self._before.clear()
         self._dirty.clear()
         self._queues = {}
         for queue, *totals in connection.execute(LOAD).fetchall():
             self._queues[queue] = {**NOTHING, **dict(zip(TOTALS, totals, strict=True))}
-        for state, sql in LIVE_COUNTS.items():
-            for queue, count in connection.execute(sql).fetchall():
-                self._queues.setdefault(queue, dict(NOTHING))[state] = count
+        for queue, state, jobs in connection.execute(LIVE_COUNTS).fetchall():
+            self._queues.setdefault(queue, dict(NOTHING))[state] = jobs
         self.running = sum(counts[RUNNING] for counts in self._queues.values())
         self.load_rules(connection)
 
@@ -115,23 +108,8 @@ class Counts:
             counts["run_ms"] += run_ms
         self._dirty.add(queue)
 
-    def begin(self) -> None:
-        """Begins a transaction: `undo` reverts the changes after this call."""
-        self._before.clear()
-
-    def undo(self) -> None:
-        for queue, counts in self._before.items():
-            if counts is None:
-                del self._queues[queue]
-            else:
-                self._queues[queue] = counts
-        self.running = sum(counts[RUNNING] for counts in self._queues.values())
-        self._dirty.clear()
-
     def _change(self, queue: str) -> dict[str, int]:
         counts = self._queues.get(queue)
-        if queue not in self._before:
-            self._before[queue] = None if counts is None else counts.copy()
         if counts is None:
             counts = self._queues[queue] = dict(NOTHING)
             self._dirty.add(queue)  # readers list the queues by the rows of queue_counts

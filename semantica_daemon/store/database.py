@@ -31,9 +31,11 @@ LARGE = 65_536  # bytes; larger payloads and results are written in the writer's
 # The writer checkpoints once a second, in its thread; SQLite's automatic checkpoint is only the fallback.
 LAST_RESORT_PAGES = 8000
 PRAGMAS = (
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    "PRAGMA auto_vacuum = INCREMENTAL",  # must be set before WAL; after it, SQLite ignores it silently
+    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA foreign_keys = ON",
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
     f"PRAGMA wal_autocheckpoint = {LAST_RESORT_PAGES}",
 )
 LAST_SEQUENCE = "SELECT coalesce(max(sequence), 0) FROM job_events"
@@ -68,11 +70,7 @@ class CommitResult(Struct, frozen=True):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """auto_vacuum must be set before WAL; after it, SQLite ignores it silently."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("PRAGMA journal_mode = WAL")
     for pragma in PRAGMAS:
         connection.execute(pragma)
     return connection
@@ -96,14 +94,10 @@ class Database:
         self.context = TxContext(self._counts, self._ready, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
-        self._sequence = 0
+        self.sequence = 0
         self._position = 0
-        self.epoch = ""
+        self.epoch: str = connection.execute(EPOCH).fetchone()[0]
         self._load()
-
-    @property
-    def sequence(self) -> int:
-        return self._sequence
 
     def transact(
         self, commands: list[Command], now: int, claim: ClaimStep | None, patient: bool = True
@@ -113,8 +107,7 @@ class Database:
         is rolled back. `patient`: waits up to BUSY_TIMEOUT_MS for another process."""
         sync = self.always_synced or any(command.durable for command in commands)
         self._begin(sync, patient)
-        self._counts.begin()
-        tx = Tx(self._connection, now, self._sequence, self._position, self.context)
+        tx = Tx(self._connection, now, self.sequence, self._position, self.context)
         try:
             results = [self._run(tx, command) for command in commands]
             promote_opened(tx)
@@ -126,18 +119,12 @@ class Database:
                 tx.execute(NOTE_SYNC, {"now": str(now)})
             events = self._flush(tx)
             self._commit()
-        except FailedAfterWrite:
-            tx.execute("ROLLBACK")
-            self._counts.undo()
-            self._counts.load_rules(self._connection)
-            self._ready.load(self._connection)
-            raise
         except BaseException as error:
             self._abandon()
             if from_outside(error):
                 raise refusal(error) from error
             raise
-        self._sequence += len(events)
+        self.sequence += len(events)
         self._position = tx.position
         return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, tx.must_sync and not sync)
 
@@ -155,9 +142,8 @@ class Database:
         self._connection.close()
 
     def _load(self) -> None:
-        self._sequence = self._connection.execute(LAST_SEQUENCE).fetchone()[0]
+        self.sequence = self._connection.execute(LAST_SEQUENCE).fetchone()[0]
         self._position = self._connection.execute(LAST_POSITION).fetchone()[0]
-        self.epoch = self._connection.execute(EPOCH).fetchone()[0]
         self._counts.load(self._connection)
         self._ready.load(self._connection)
 

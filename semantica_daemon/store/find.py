@@ -3,52 +3,32 @@
 from typing import Any
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
+from semantica_daemon.store.counts import INDEX_OF_LIVE
 from semantica_daemon.store.tx import Tx
 
-BY_ID = "SELECT number, id, state FROM jobs WHERE id = :id"
 BY_PREFIX = "SELECT number, id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
-LIVE_BY_TAG = """
+
+
+def _jobs(index: str, where: str) -> str:
+    return f"""
 SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_tag_live
-WHERE finished_at IS NULL AND user_tag = :value
-LIMIT :most
+FROM jobs INDEXED BY {index}
+WHERE {where}
 """
-LIVE_BY_GROUP = """
-SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_group_live
-WHERE finished_at IS NULL AND chain_group_id = :value
-LIMIT :most
-"""
-LIVE_BY_SUBJECT = """
-SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_subject_live
-WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :value
-LIMIT :most
-"""
-LIVE_BY_QUEUE = """
-SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND queue = :value
-UNION ALL
-SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_scheduled
-WHERE state = 'SCHEDULED' AND queue = :value
-UNION ALL
-SELECT number, id, state
-FROM jobs INDEXED BY idx_jobs_running
-WHERE state = 'RUNNING' AND queue = :value
-LIMIT :most
-"""
-SELECTORS = {
-    "user_tag": LIVE_BY_TAG,
-    "chain_group_id": LIVE_BY_GROUP,
-    "subject_key": LIVE_BY_SUBJECT,
-    "queue": LIVE_BY_QUEUE,
+
+
+LIVE_BY = {
+    "user_tag": _jobs("idx_jobs_tag_live", "user_tag = :value AND finished_at IS NULL"),
+    "chain_group_id": _jobs("idx_jobs_group_live", "chain_group_id = :value AND finished_at IS NULL"),
+    "subject_key": _jobs("idx_jobs_subject_live", "subject_key = :value AND subject_key <> '' AND finished_at IS NULL"),
+    "queue": "UNION ALL".join(
+        _jobs(index, f"state = '{state}' AND queue = :value") for state, index in INDEX_OF_LIVE.items()
+    ),
 }
 
 
 def the_one(rows: list[Any], prefix: str, id_at: int = 1) -> Any:
-    """The single row of BY_ID or BY_PREFIX; raises JobNotFound or AmbiguousId."""
+    """The single row that a query by prefix has found; raises JobNotFound or AmbiguousId."""
     if not rows:
         raise JobNotFound(f"no job {prefix}", "job.list shows what there is", job_id=prefix)
     if len(rows) > 1:
@@ -60,10 +40,9 @@ def the_one(rows: list[Any], prefix: str, id_at: int = 1) -> Any:
 
 def job(tx: Tx, prefix: str) -> tuple[int, str, str]:
     """(number, id, state)"""
-    sql = BY_ID if len(prefix) == 36 else BY_PREFIX
-    found: tuple[int, str, str] = the_one(tx.execute(sql, {"id": prefix.lower()}).fetchall(), prefix)
+    found: tuple[int, str, str] = the_one(tx.execute(BY_PREFIX, {"id": prefix.lower()}).fetchall(), prefix)
     return found
 
 
 def live(tx: Tx, field: str, value: str, most: int) -> list[tuple[int, str, str]]:
-    return tx.execute(SELECTORS[field], {"value": value, "most": most}).fetchall()
+    return tx.execute(LIVE_BY[field] + "LIMIT :most", {"value": value, "most": most}).fetchall()

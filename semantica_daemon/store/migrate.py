@@ -22,10 +22,7 @@ CREATE TABLE IF NOT EXISTS schema_version (
 )
 """
 APPLIED = "SELECT version, checksum FROM schema_version ORDER BY version"
-RECORD = """
-INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (:version, :applied_at, :description, :checksum)
-"""
+RECORD = "INSERT INTO schema_version (version, applied_at, description, checksum) VALUES (?, ?, ?, ?)"
 
 
 class Migration(Struct, frozen=True):
@@ -102,8 +99,7 @@ def _apply(connection: sqlite3.Connection, migration: Migration, now: int) -> No
         for statement in statements(migration.sql):
             connection.execute(statement)
             failpoints.hit("during_migration")
-        row = {"version": migration.version, "applied_at": now}
-        connection.execute(RECORD, {**row, "description": migration.description, "checksum": migration.checksum})
+        connection.execute(RECORD, (migration.version, now, migration.description, migration.checksum))
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         if connection.in_transaction:

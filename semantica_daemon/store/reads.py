@@ -1,24 +1,21 @@
 """Queries of the readers. Each is one statement or one transaction, so that its result is one consistent snapshot.
 
-They are async because the readers use aiosqlite; `rows` converts rows to views.
+They are async because the readers use aiosqlite; `rows` converts rows to views. `listing` has the query of job.list.
 """
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiosqlite import Connection
 
-from semantica_daemon.errors import InvalidParams, RunNotFound
+from semantica_daemon.errors import RunNotFound
 from semantica_daemon.model.event import Filter, StoredEvent
-from semantica_daemon.model.state import STATES
-from semantica_daemon.store import find, rows
+from semantica_daemon.store import counts, find, rows
 from semantica_daemon.wire.admin import QueueStats
-from semantica_daemon.wire.job import ListParams
-from semantica_daemon.wire.job_view import JobView, JobWithRuns
+from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.run import Error
 
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
-GET = f"""
+GET_BY_PREFIX = f"""
 SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
   FROM job_conditions
@@ -36,9 +33,10 @@ SELECT {rows.JOB_COLUMNS}, (
   )
 ) AS runs
 FROM jobs
+WHERE id >= :id AND id < :id || 'g'
+ORDER BY id
+LIMIT 3
 """
-GET_BY_ID = GET + "WHERE id = :id"
-GET_BY_PREFIX = GET + "WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
 LOGGED_RUN = """
 SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path
 FROM jobs
@@ -55,8 +53,8 @@ FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
 WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
 """
-_EVENT = "sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload, {queue}, {tag}"
-_EVENT_COLUMNS = _EVENT.format(queue="job_events.queue", tag="job_events.user_tag")
+_EVENT_COLUMNS = """sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload,
+  job_events.queue, job_events.user_tag"""
 EVENTS = f"""
 SELECT {_EVENT_COLUMNS}
 FROM job_events
@@ -89,24 +87,10 @@ WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log
 """
 ENDS_OF_STREAM = "SELECT coalesce(min(sequence), 1), coalesce(max(sequence), 0) FROM job_events"
 QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued FROM queues"
-STATS = """
-WITH live AS (
-  SELECT queue, count(*) AS queued, 0 AS scheduled, 0 AS running
-  FROM jobs INDEXED BY idx_jobs_pop
-  WHERE state = 'QUEUED'
-  GROUP BY queue
-  UNION ALL
-  SELECT queue, 0, count(*), 0
-  FROM jobs INDEXED BY idx_jobs_scheduled
-  WHERE state = 'SCHEDULED'
-  GROUP BY queue
-  UNION ALL
-  SELECT queue, 0, 0, count(*)
-  FROM jobs INDEXED BY idx_jobs_running
-  WHERE state = 'RUNNING'
-  GROUP BY queue
-)
-SELECT queue_counts.queue, coalesce(sum(queued), 0), coalesce(sum(scheduled), 0), coalesce(sum(running), 0),
+STATS = f"""
+WITH live AS ({counts.LIVE_COUNTS})
+SELECT queue_counts.queue, coalesce(sum(jobs) FILTER (WHERE state = 'QUEUED'), 0),
+  coalesce(sum(jobs) FILTER (WHERE state = 'SCHEDULED'), 0), coalesce(sum(jobs) FILTER (WHERE state = 'RUNNING'), 0),
   done, failed, cancelled, superseded, skipped,
   CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(timed_runs, 0)
 FROM queue_counts
@@ -114,37 +98,6 @@ LEFT JOIN live ON live.queue = queue_counts.queue
 GROUP BY queue_counts.queue
 ORDER BY queue_counts.queue
 """
-
-# job.list: the number is the order of arrival. A filter with an index of its own uses it; a filter on state or queue
-# runs one statement per state.
-LIST = (
-    f"SELECT {rows.LISTED_COLUMNS}, number FROM jobs {{index}} WHERE {{where}} ORDER BY number {{order}} LIMIT :limit"
-)
-# The index of a state has the numbers of each queue in order: merges the queues, and reads one row ahead in each.
-MERGE_QUEUES = f"""
-WITH RECURSIVE merged(name, at) AS (
-  SELECT queue_counts.queue, ({{next}} AND queue = queue_counts.queue AND number {{after}} :cursor {{one}})
-  FROM queue_counts
-  WHERE {{queues}}
-  UNION ALL
-  SELECT name, ({{next}} AND queue = name AND number {{after}} at {{one}})
-  FROM merged
-  WHERE at IS NOT NULL
-  ORDER BY 2 {{order}} NULLS LAST
-  LIMIT :limit
-)
-SELECT {rows.LISTED_COLUMNS}, number
-FROM merged
-CROSS JOIN jobs ON number = at
-"""
-INDEX_OF = {
-    "user_tag": "idx_jobs_user_tag",
-    "chain_group_id": "idx_jobs_group",
-    "subject_key": "idx_jobs_subject_generation",
-    "subject_prefix": "idx_jobs_subject_generation",
-}
-INDEX_OF_STATE = {"QUEUED": "idx_jobs_pop", "SCHEDULED": "idx_jobs_scheduled", "RUNNING": "idx_jobs_running"}
-SORTED = ("QUEUED", "RUNNING")  # one index is in the order of the claim, the other has few rows
 
 
 class LoggedRun(NamedTuple):
@@ -160,30 +113,15 @@ class LoggedRun(NamedTuple):
     log_path: str | None
 
 
-class Listing(NamedTuple):
-    """The filters of job.list that are given, by name, and the cursor of the page."""
-
-    filters: dict[str, Any]
-    newest_first: bool
-    limit: int
-    cursor: int | None
-
-
-def listing(params: ListParams) -> Listing:
-    filters = {name: getattr(params, name) for name in CLAUSES if getattr(params, name) not in (None, [])}
-    return Listing(filters, params.sort == "newest", params.limit, _cursor(params.cursor))
-
-
 async def job(db: Connection, prefix: str) -> JobWithRuns:
-    sql = GET_BY_ID if len(prefix) == 36 else GET_BY_PREFIX
-    found = list(await db.execute_fetchall(sql, {"id": prefix.lower()}))
+    found = list(await db.execute_fetchall(GET_BY_PREFIX, {"id": prefix.lower()}))
     return rows.job_with_runs(find.the_one(found, prefix, id_at=0))
 
 
 async def state(db: Connection, prefix: str) -> tuple[str, str]:
     """(id, state): the least that a waiting call has to read."""
-    sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
-    _, job_id, now = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+    found = list(await db.execute_fetchall(find.BY_PREFIX, {"id": prefix.lower()}))
+    _, job_id, now = find.the_one(found, prefix)
     return job_id, now
 
 
@@ -206,21 +144,6 @@ async def orphans(db: Connection) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await db.execute_fetchall(ORPHANS)]
 
 
-async def jobs(db: Connection, listing: Listing) -> tuple[list[JobView], int | None]:
-    """One page, and the cursor of the next page."""
-    found: list[Any] = []
-    await db.execute("BEGIN")
-    try:
-        for state in _states(listing):
-            found += await db.execute_fetchall(*_statement(listing, state))
-    finally:
-        await db.execute("ROLLBACK")
-    found.sort(key=lambda row: row[-1], reverse=listing.newest_first)
-    page = found[: listing.limit]
-    more = len(found) > listing.limit
-    return [rows.listed(row[:-1]) for row in page], page[-1][-1] if more else None
-
-
 async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[StoredEvent]:
     values = {"since": since, "limit": limit, "job_id": wanted.job_id}
     found = await db.execute_fetchall(EVENTS_OF_JOB if wanted.job_id else EVENTS, values)
@@ -238,69 +161,4 @@ async def queue_rows(db: Connection) -> list[tuple[Any, ...]]:
 
 
 async def stats(db: Connection) -> list[QueueStats]:
-    return [rows.queue_stats(row) for row in await db.execute_fetchall(STATS)]
-
-
-def _states(listing: Listing) -> Iterable[str | None]:
-    """The states to query one by one; None is a single query, for a filter with an index of its own or none at all."""
-    given = listing.filters
-    if INDEX_OF.keys() & given.keys() or not ({"state", "queue"} & given.keys()):
-        return [None]
-    return dict.fromkeys(given.get("state") or STATES)
-
-
-def _statement(listing: Listing, state: str | None) -> tuple[str, dict[str, Any]]:
-    order, after, end = ("DESC", "<", 2**63 - 1) if listing.newest_first else ("ASC", ">", 0)
-    values: dict[str, Any] = {"limit": listing.limit + 1, "cursor": end if listing.cursor is None else listing.cursor}
-    clauses: dict[str, str] = {}
-    for field, value in listing.filters.items():
-        clauses[field], bound = CLAUSES[field](value) if not isinstance(value, list) else _one_of(field, value)
-        values |= bound
-    index, clauses["state" if state else "index"] = _index(listing, state)
-    if state in (None, *SORTED):
-        where = " AND ".join([*clauses.values(), f"number {after} :cursor"])
-        return LIST.format(index=index, where=where, order=order), values
-    queues = clauses.pop("queue", "1")
-    following = f"SELECT number FROM jobs {index} WHERE {' AND '.join(clauses.values())}"
-    one = f"ORDER BY number {order} LIMIT 1"
-    return MERGE_QUEUES.format(next=following, queues=queues, one=one, after=after, order=order), values
-
-
-def _cursor(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidParams("not a cursor of job.list", "pass next_cursor as it came", path="$.cursor")
-    return int(text)
-
-
-def _index(listing: Listing, state: str | None) -> tuple[str, str]:
-    """The index to use, and the condition that its rows meet."""
-    if state in INDEX_OF_STATE:
-        return f"INDEXED BY {INDEX_OF_STATE[state]}", f"state = '{state}'"
-    if state is not None:
-        return "INDEXED BY idx_jobs_state_queue", f"state = '{state}' AND finished_at IS NOT NULL"
-    for field, index in INDEX_OF.items():
-        if field in listing.filters:
-            return f"INDEXED BY {index}", "subject_key <> ''" if "subject" in field else "1"
-    return "NOT INDEXED", "1"
-
-
-def _equal(field: str) -> Any:
-    return lambda value: (f"{field} = :{field}", {field: value})
-
-
-def _one_of(field: str, values: list[str]) -> tuple[str, dict[str, str]]:
-    bound = {f"{field}{number}": value for number, value in enumerate(values)}
-    return f"{field} IN ({', '.join(':' + name for name in bound)})", bound
-
-
-CLAUSES: dict[str, Any] = {
-    **{field: _equal(field) for field in ("state", "queue", "job_type", "user_tag", "chain_group_id", "subject_key")},
-    "created_after": lambda value: ("created_at > :created_after", {"created_after": value}),
-    "created_before": lambda value: ("created_at < :created_before", {"created_before": value}),
-    "subject_prefix": lambda value: (
-        "subject_key >= :subject_prefix AND subject_key < :subject_prefix || char(1114111)",
-        {"subject_prefix": value},
-    ),
-}
+    return [QueueStats(*row) for row in await db.execute_fetchall(STATS)]

@@ -69,7 +69,8 @@ class ReadyQueues:
 
     def slot_freed(self, queue: str) -> None:
         for source in self._parked.pop(queue, ()):
-            self._push(source)
+            if source in self._best:
+                heappush(self._heap, (self._best[source], source))
 
     def best(self, counts: Counts, facts: Facts) -> tuple[Source, Place | None] | None:
         """The source of the next job to start, and the place of the best job elsewhere that could start (None: there is
@@ -99,7 +100,3 @@ class ReadyQueues:
             self._facts, self._rules_version = facts, counts.rules_version
             for queue in list(self._parked):
                 self.slot_freed(queue)
-
-    def _push(self, source: Source) -> None:
-        if source in self._best:
-            heappush(self._heap, (self._best[source], source))

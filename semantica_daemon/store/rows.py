@@ -7,7 +7,6 @@ from msgspec import Raw
 
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.spec import RestOfSpec, rest_of
-from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.event import Event
 from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns
 from semantica_daemon.wire.run import Error, Progress, RunView
@@ -45,10 +44,6 @@ def stored_event(row: Any) -> StoredEvent:
     sequence, job_sequence, job_id, at, event_type, level, message, payload, queue, user_tag = row
     event = Event(sequence, job_sequence, job_id, at, event_type, level, message, raw(payload))
     return StoredEvent(event, queue, user_tag, len(message) + len(payload))
-
-
-def queue_stats(row: Any) -> QueueStats:
-    return QueueStats(*row)
 
 
 def job_with_runs(row: Any) -> JobWithRuns:

@@ -11,7 +11,7 @@ from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
-from semantica_daemon.store.transition import EVENT_OF_END, LEVEL_OF_END, WAIT_AGAIN
+from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
@@ -43,21 +43,15 @@ UPDATE job_runs
 SET status = ?, finished_at = ?, exit_code = ?, error = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
-END_RUN_WITHOUT_CODE = """
+RUN_DONE = """
 UPDATE job_runs
-SET status = ?, finished_at = ?
+SET status = 'DONE', finished_at = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
 END = """
 UPDATE jobs
 SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
     result_summary = coalesce(?, result_summary), claim_attempts = claim_attempts + ?, attempts = ?
-WHERE number = ?
-"""
-DONE = """
-UPDATE jobs
-SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
-    result_summary = coalesce(?, result_summary)
 WHERE number = ?
 """
 # Nothing has changed the job since its claim: each report emits an event, each request to stop sets a column.
@@ -82,12 +76,6 @@ RETRY = """
 UPDATE jobs
 SET state = 'SCHEDULED', scheduled_at = ?, is_delay = 1, updated_at = ?, event_count = ?, last_event = ?,
     exit_code = ?, error = ?
-WHERE number = ?
-"""
-PUT_BACK = """
-UPDATE jobs
-SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
-    attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
 
@@ -169,7 +157,7 @@ def done_unchanged(tx: Tx, run: Running, job: Job, outcome: Outcome) -> bool:
     values = (now, now, job.event_count + 1, last, job.number, run.run_id, job.event_count)
     if not tx.execute(DONE_UNCHANGED, values).rowcount:
         return False
-    tx.defer(END_RUN_WITHOUT_CODE, ("DONE", now, run.job_number, run.run_number))
+    tx.defer(RUN_DONE, (now, run.job_number, run.run_number))
     _done(tx, run, job, outcome)
     return True
 
@@ -199,46 +187,42 @@ def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     """RUNNING → the state of the verdict; stores the end of the run."""
     if verdict.is_stop:
         outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
-    if outcome.error is None and outcome.exit_code is None:
-        tx.defer(END_RUN_WITHOUT_CODE, (verdict.run_status, tx.now, run.job_number, run.run_number))
-    else:
-        error = encode(outcome.error).decode() if outcome.error else None
-        tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
+    error = encode(outcome.error).decode() if outcome.error else None
+    tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
     _count_run(tx, run, job, outcome)
-    CARRY_OUT[verdict.state](tx, run, job, verdict, outcome)
+    if verdict.state == state.QUEUED:
+        _put_back(tx, run, job, outcome)
+    elif verdict.state == state.SCHEDULED:
+        _retry(tx, run, job, verdict, outcome)
+    else:
+        _finish(tx, run, job, verdict, outcome)
 
 
 def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
     """RUNNING → DONE, FAILED, CANCELLED or SUPERSEDED."""
-    to = verdict.state
+    to, error, message = verdict.state, outcome.error, ""
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
     if job.stale:
         facts |= {"stale": True, "superseded_by": job.superseded_by}
-    error = outcome.error
     if error is not None and to == state.FAILED:
         facts |= {"code": error.code, "class": error.class_}
-    message = error.message if error and to == state.FAILED else ""
-    last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
-    now, count = tx.now, job.event_count + 1
-    if to == state.DONE:
-        tx.execute(DONE, (now, now, count, last, outcome.exit_code, outcome.result, job.number))
-    else:
-        stored = encode(error).decode() if error else None
-        failed, attempts = outcome.failed_claim, job.attempts - verdict.gives_attempt_back
-        values = (to, now, now, count, last, outcome.exit_code, stored, outcome.result, failed, attempts, job.number)
-        tx.execute(END, values)
+        message = error.message
+    last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    stored = encode(error).decode() if error else None
+    values = (to, tx.now, tx.now, job.event_count + 1, last, outcome.exit_code, stored, outcome.result)
+    attempts = job.attempts - verdict.gives_attempt_back
+    tx.execute(END, (*values, outcome.failed_claim, attempts, job.number))
     ended(tx, job, to, verdict.run_status)
 
 
 def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
     """RUNNING → SCHEDULED: with backoff after a failure; without counting the attempt after idle or mains power
     ended."""
-    if verdict.gives_attempt_back:
-        _wait_again(tx, run, job, outcome)
-        return
-    at = tx.now + verdict.delay_ms
-    error = outcome.error
+    error, at = outcome.error, tx.now + verdict.delay_ms
     code, message = (error.code, error.message) if error else ("", "")
+    if verdict.gives_attempt_back:
+        wait_again(tx, job, job.attempts - 1, message, {"run_id": run.run_id, "given_back": True}, "warn")
+        return
     facts = {"run_id": run.run_id, "attempt": run.attempt, "scheduled_at": at, "code": code}
     last = tx.emit(job, event.RETRYING, message, facts, "warn")
     stored = encode(error).decode() if error else None
@@ -249,39 +233,13 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     tx.wake_at(job.deadline)
 
 
-def _wait_again(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
-    message = outcome.error.message if outcome.error else ""
-    last = tx.emit(job, event.SCHEDULED, message, {"run_id": run.run_id, "given_back": True}, "warn")
-    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts - 1, job.number))
-    tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
-    gates.release_room(tx, job)
-    tx.wake_at(tx.now)
-    tx.wake_at(job.deadline)
-
-
-def _put_back(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Outcome) -> None:
+def _put_back(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
     """RUNNING → QUEUED: the run ended through no fault of the job, so the attempt does not count. The job keeps the
     room of its lane."""
     code = outcome.error.code if outcome.error else ""
     last = tx.emit(job, event.REQUEUED, "", {"run_id": run.run_id, "code": code}, "warn")
-    position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    failed = outcome.failed_claim
-    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, job.attempts - 1, failed, job.number)
-    tx.execute(PUT_BACK, values)
-    tx.moved(job.queue, state.RUNNING, state.QUEUED)
-    tx.ready.offer(job.queue, job.claim_class, (-job.priority, position, job.created_at, job.job_id))
+    enter_queue(tx, job, last, None, job.attempts - 1, outcome.failed_claim)
     tx.wake_at(job.deadline)
-    tx.wake_at(expires_at)
-
-
-CARRY_OUT = {
-    state.DONE: _finish,
-    state.FAILED: _finish,
-    state.CANCELLED: _finish,
-    state.SUPERSEDED: _finish,
-    state.SCHEDULED: _retry,
-    state.QUEUED: _put_back,
-}
 
 
 def _count_run(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:

@@ -6,9 +6,8 @@ from aiosqlite import Connection
 
 from semantica_daemon.model.queue import Limits, QueueRules
 from semantica_daemon.model.reason import JobSituation, UnderWay
-from semantica_daemon.store import find
+from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
-from semantica_daemon.store.reads import QUEUES
 from semantica_daemon.wire.job_view import Condition
 
 COLUMNS = (
@@ -70,14 +69,11 @@ RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_
 async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
     await db.execute("BEGIN")
     try:
-        sql = find.BY_ID if len(prefix) == 36 else find.BY_PREFIX
-        _, job_id, _ = find.the_one(list(await db.execute_fetchall(sql, {"id": prefix.lower()})), prefix)
+        job_id, _ = await reads.state(db, prefix)
         row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
         job = dict(zip(COLUMNS + AROUND, row, strict=True))
-        around = {name: job.pop(name) for name in AROUND}
-        job |= await _surroundings(db, job_id, {**job, **around})
-        job |= await _queue(db, job["queue"], limits)
-        return JobSituation(job_id=job_id, **job)
+        found = {name: job[name] for name in COLUMNS} | await _surroundings(db, job_id, job)
+        return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], limits))
     finally:
         await db.execute("ROLLBACK")
 
@@ -102,7 +98,7 @@ async def _surroundings(db: Connection, job_id: str, job: dict[str, Any]) -> dic
 
 
 async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
-    rows = {row[0]: row for row in await db.execute_fetchall(QUEUES)}
+    rows = {row[0]: row for row in await db.execute_fetchall(reads.QUEUES)}
     paused = [row for name in (queue, EVERY_QUEUE) if (row := rows.get(name)) is not None and row[1] is not None]
     rules = limits.of(queue, QueueRules(*rows[queue][3:]) if queue in rows else None)
     recent = list(await db.execute_fetchall(RECENT, {"queue": queue}))

@@ -5,6 +5,8 @@ Each function is one named change of a job that was read in this transaction (`T
 emits one event. `ended` has the consequences of a job's end.
 """
 
+from typing import Any
+
 from semantica_daemon.model import event, state
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
@@ -18,10 +20,10 @@ SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, ?), is_delay = 1, expi
     event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 4, 0, claim_class), blocked_by = NULL
 WHERE number = ?
 """
-PROMOTE = """
+ENTER_QUEUE = """
 UPDATE jobs
 SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = ?, event_count = ?, last_event = ?,
-    claim_class = ?, blocked_by = ?
+    claim_class = ?, blocked_by = ?, attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
 END_WAITING = """
@@ -30,14 +32,8 @@ SET state = ?, finished_at = ?, updated_at = ?, superseded_by = ?, event_count =
     claim_class = 0, blocked_by = NULL
 WHERE number = ?
 """
-EVENT_OF_END = {
-    state.DONE: event.DONE,
-    state.FAILED: event.FAILED,
-    state.CANCELLED: event.CANCELLED,
-    state.SUPERSEDED: event.SUPERSEDED,
-    state.SKIPPED_TTL: event.SKIPPED_TTL,
-    state.SKIPPED_DEADLINE: event.SKIPPED_DEADLINE,
-}
+# The event of a job that comes into a state. RUNNING has none: the start of the run emits job.started.
+EVENT_OF = {to: f"job.{to.lower()}" for to in state.STATES if to != state.RUNNING}
 LEVEL_OF_END = {state.FAILED: "error", state.SKIPPED_TTL: "warn", state.SKIPPED_DEADLINE: "warn"}
 
 
@@ -45,29 +41,41 @@ def withdraw(tx: Tx, job: ChangedJob) -> bool:
     """QUEUED → SCHEDULED: idle or mains power ended before the job could start."""
     if job.state != state.QUEUED:
         return False
-    last = tx.emit(job, event.SCHEDULED, "the machine is no longer as it needs it")
-    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, job.attempts, job.number))
-    tx.moved(job.queue, state.QUEUED, state.SCHEDULED)
+    wait_again(tx, job, job.attempts, "the machine is no longer as it needs it")
+    return True
+
+
+def wait_again(
+    tx: Tx, job: ChangedJob, attempts: int, message: str, facts: dict[str, Any] | None = None, level: str = "info"
+) -> None:
+    """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
+    last = tx.emit(job, event.SCHEDULED, message, facts, level)
+    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, attempts, job.number))
+    tx.moved(job.queue, job.state, state.SCHEDULED)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
-    return True
 
 
 def promote(tx: Tx, job: ChangedJob) -> bool:
     """SCHEDULED → QUEUED: the job is due, and waits only for a slot and perhaps for the room of its lane."""
     if job.state != state.SCHEDULED or job.unmet:
         return False
-    last = tx.emit(job, event.QUEUED)
+    enter_queue(tx, job, tx.emit(job, event.QUEUED), gates.blocking_room(tx, job), job.attempts)
+    return True
+
+
+def enter_queue(
+    tx: Tx, job: ChangedJob, last_event: int, blocked_by: str | None, attempts: int, failed_claims: int = 0
+) -> None:
+    """SCHEDULED or RUNNING → QUEUED, as the last of its priority and with its whole TTL."""
     position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    blocked_by = gates.blocking_room(tx, job)
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging)
     claims = EXTERNAL if job.claim_class == EXTERNAL else claims
-    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last, claims, blocked_by, job.number)
-    tx.execute(PROMOTE, values)
-    tx.moved(job.queue, state.SCHEDULED, state.QUEUED)
+    values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last_event, claims, blocked_by)
+    tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
+    tx.moved(job.queue, job.state, state.QUEUED)
     tx.ready.offer(job.queue, claims, (-job.priority, position, job.created_at, job.job_id))
     tx.wake_at(expires_at)
-    return True
 
 
 def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message: str = "") -> bool:
@@ -76,7 +84,7 @@ def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message
     if job.state == state.RUNNING or to not in state.TRANSITIONS[job.state]:
         return False
     facts = {"superseded_by": by} if by else None
-    last = tx.emit(job, EVENT_OF_END[to], message, facts, LEVEL_OF_END.get(to, "info"))
+    last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
     tx.execute(END_WAITING, (to, tx.now, tx.now, by, job.event_count + 1, last, job.number))
     ended(tx, job, to)
     return True

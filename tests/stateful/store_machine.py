@@ -275,7 +275,7 @@ class StoreMachine(OpenedStore):
         step = self.transact([Command(set_clock, self.reading)], claiming=False).results[0]
         assert step == (0 if rebooted else set_by)
         self.timetable.clock_was_set()
-        became = self.transact([Command(recover, frozenset())], claiming=False).results[0].jobs
+        became = self.transact([Command(recover, frozenset())], claiming=False).results[0]
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)

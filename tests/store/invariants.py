@@ -9,7 +9,6 @@ import msgspec
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
-from semantica_daemon.store.counts import LIVE as LIVE_STATES
 from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
@@ -177,8 +176,8 @@ def check_counts(store: Store) -> None:
         assert kept.get(queue, nothing) == totals, queue
         in_memory = counts._queues.get(queue, NOTHING)
         assert {name: in_memory[name] for name in TOTALS} == totals, queue
-        live = {state: found[state] for state in LIVE_STATES}
-        assert {state: in_memory[state] for state in LIVE_STATES} == live, queue
+        live = {state: found[state] for state in LIVE}
+        assert {state: in_memory[state] for state in LIVE} == live, queue
     assert counts.running == sum(one.get(RUNNING, 0) for one in counted.values())
 
 

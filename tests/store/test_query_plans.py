@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon import store as package
-from semantica_daemon.store.reads import Listing, _statement
-from semantica_daemon.store.writes import clock
+from semantica_daemon.store.listing import statement
 from tests.builders import Store, plan_of
 from tests.cases import each_case
 from tests.store.history import fill
@@ -19,19 +18,16 @@ STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE TABLE)\b")
 
 
 def constants() -> dict[str, str]:
-    """module.NAME → SQL, of every module of the store."""
+    """module.NAME → SQL, of every module of the store; module.NAME.key for the values of a dict."""
     found = {}
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
-        for name, value in vars(module).items():
-            if (
-                name.isupper()
-                and not name.startswith("_")
-                and isinstance(value, str)
-                and STATEMENT.match(value)
-                and "{" not in value
-            ):
-                found[f"{info.name.rpartition('.')[2]}.{name}"] = value
+        public = {name: value for name, value in vars(module).items() if name.isupper() and not name.startswith("_")}
+        for name, value in public.items():
+            texts = {f"{name}.{key}": text for key, text in value.items()} if isinstance(value, dict) else {name: value}
+            for full_name, text in texts.items():
+                if isinstance(text, str) and STATEMENT.match(text) and "{" not in text:
+                    found[f"{info.name.rpartition('.')[2]}.{full_name}"] = text
     return found
 
 
@@ -62,7 +58,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "run_transition.START", "reads.GET_BY_ID", "find.LIVE_BY_TAG", "begin.BEGIN"} <= SQL.keys()
+    assert {"claim.POP", "run_transition.START", "reads.STATS", "find.LIVE_BY.queue", "begin.BEGIN"} <= SQL.keys()
 
 
 @each_case("name", SQL)
@@ -81,8 +77,9 @@ PINNED: dict[str, tuple[str, ...]] = {
     "promote.DUE": ("idx_jobs_due",),
     "promote.EXPIRED": ("idx_jobs_expires",),
     "promote.PAST_DEADLINE": ("idx_jobs_deadline",),
-    "promote.NEXT_OF_NEED": ("idx_jobs_due",),
     "promote.NEXT_DUE": ("idx_jobs_expires", "idx_jobs_deadline"),
+    "needs.FIRST_DUE": ("idx_jobs_due",),
+    "needs.AT_ONCE": ("idx_jobs_queued_for_machine", "idx_jobs_running"),
     "needs.NEEDS": ("idx_jobs_due", "idx_jobs_queued_for_machine", "idx_jobs_running"),
     "gates.WAITING": ("idx_job_conditions_arrival", BY_ID),
     "gates.LIVE_OF_SCHEDULE": ("idx_jobs_schedule_live",),
@@ -100,17 +97,22 @@ PINNED: dict[str, tuple[str, ...]] = {
     "reads.ORPHANS": ("idx_jobs_running",),
     "reads.EVENTS": (BY_NUMBER,),
     "reads.STATS": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "counts.LIVE_COUNTS": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "clock.SHIFT.delays": ("idx_jobs_scheduled",),
+    "clock.SHIFT.debounces": ("idx_jobs_scheduled",),
+    "clock.SHIFT.debounces of queued jobs": ("idx_jobs_pop",),
+    "clock.SHIFT.ttls": ("idx_jobs_expires",),
     "database.LAST_POSITION": ("idx_jobs_pop",),
-    "find.LIVE_BY_TAG": ("idx_jobs_tag_live",),
-    "find.LIVE_BY_GROUP": ("idx_jobs_group_live",),
-    "find.LIVE_BY_SUBJECT": ("idx_jobs_subject_live",),
-    "find.LIVE_BY_QUEUE": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "find.LIVE_BY.user_tag": ("idx_jobs_tag_live",),
+    "find.LIVE_BY.chain_group_id": ("idx_jobs_group_live",),
+    "find.LIVE_BY.subject_key": ("idx_jobs_subject_live",),
+    "find.LIVE_BY.queue": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
 }
 LIVE_ONLY = "idx_jobs_(pop|scheduled|due|expires|deadline|running)"
 OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")
 
 
-@each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name]) and name != "reads.GET"])
+@each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name])])
 def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     for index in PINNED.get(name, ()):
@@ -122,9 +124,8 @@ def test_jobs_are_found_by_an_index_and_history_is_never_walked(old: Store, name
 # The whole plan of what is asked at every turn: how far into its index each of them reaches.
 WHOLE = {
     "promote.DUE": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=? AND <expr><?)"],
-    "promote.NEXT_OF_NEED": ["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"],
     "needs.NEEDS": [
-        *["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"] * 3,
+        *["jobs USING INDEX idx_jobs_due (wait_for_idle=? AND require_charging=?)"] * 4,
         *["jobs USING INDEX idx_jobs_queued_for_machine (wait_for_idle=? AND require_charging=?)"] * 3,
     ],
     "gates.NEWEST": ["job_conditions"],
@@ -152,13 +153,6 @@ def test_what_makes_jobs_wait_is_searched_and_nothing_else(old: Store, name: str
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert re.findall(r"^SEARCH (.*)", plan, re.MULTILINE) == WHOLE[name], plan
     assert "TEMP B-TREE" not in plan, plan
-
-
-@each_case("what", clock.SHIFT)
-def test_a_clock_that_was_set_moves_what_waits_and_looks_at_nothing_that_is_over(old: Store, what: str) -> None:
-    plan = plan_of(old.connection, clock.SHIFT[what], {"step": 1})
-    if "UPDATE jobs" in clock.SHIFT[what]:
-        assert re.search(rf"^(SCAN|SEARCH) jobs USING (COVERING )?INDEX {LIVE_ONLY}", plan), plan
 
 
 RUNS = ("reads.LOGGED_RUN", "reads.ORPHANS", "recover.ORPHANS", "begin.NAME_PROCESS", "run_transition.END_RUN")
@@ -205,13 +199,13 @@ LISTINGS: list[tuple[dict[str, Any], str | None, str | None, bool]] = [
 
 
 @each_case("newest_first", [True, False])
-@each_case("cursor", [None, 500])
 @each_case(("filters", "state", "index", "in_order_of_its_own"), LISTINGS)
 def test_a_listing_uses_the_index_of_its_filter(
     old: Store, filters: dict[str, Any], state: str | None, index: str | None, in_order_of_its_own: bool,
-    newest_first: bool, cursor: int | None,
+    newest_first: bool,
 ) -> None:  # fmt: skip
-    plan = plan_of(old.connection, *_statement(Listing(filters, newest_first, 50, cursor), state))
+    bound = {name: 1 for name in filters} | {"cursor": 500, "limit": 50}
+    plan = plan_of(old.connection, statement(filters, state, newest_first), bound)
     used = (index or "INTEGER PRIMARY KEY (rowid{}?)").format("<" if newest_first else ">")
     assert f"SEARCH jobs USING {used}" in plan, plan
     assert ("TEMP B-TREE" in plan) == in_order_of_its_own, plan

@@ -9,9 +9,9 @@ import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.event import Filter
-from semantica_daemon.store import reads
-from semantica_daemon.store.reads import Listing
+from semantica_daemon.store import listing, reads
 from semantica_daemon.store.writes.report import Report, report
+from semantica_daemon.wire.job import ListParams
 from semantica_daemon.wire.job_view import Condition, JobView
 from semantica_daemon.wire.run import Progress
 from semantica_daemon.wire.run import Progress as Said
@@ -57,7 +57,7 @@ async def test_a_waiting_job_is_shown_with_what_it_waits_for_and_what_has_come(
     )  # fmt: skip
     assert (job.debounce_ms, job.max_wait_ms, job.stop_when_lost) == (5, 9, True)
     assert (job.template_id, job.schedule_id, job.schedule_type) == (None, None, "CONDITION")
-    (listed_job,), _ = await reads.jobs(db, Listing({}, True, 10, None))
+    (listed_job,) = (await listing.jobs(db, ListParams())).items
     assert (listed_job.event_met_at, listed_job.stop_when_lost) == (NOW + 5, True)
 
 
@@ -133,11 +133,14 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
 async def listed(db: aiosqlite.Connection, filters: dict[str, Any], newest_first: bool, limit: int) -> list[JobView]:
     """All pages, one after the other."""
     found: list[JobView] = []
-    cursor: int | None = None
+    cursor: str | None = None
     for _ in range(50):
-        page, cursor = await reads.jobs(db, Listing(filters, newest_first, limit, cursor))
-        assert len(page) <= limit
-        found += page
+        sort = "newest" if newest_first else "oldest"
+        params = {**filters, "sort": sort, "limit": limit, "cursor": cursor}
+        page = await listing.jobs(db, msgspec.convert(params, ListParams))
+        assert len(page.items) <= limit
+        found += page.items
+        cursor = page.next_cursor
         if cursor is None:
             return found
     raise AssertionError("no end of pages")
@@ -166,8 +169,8 @@ async def test_a_listing_by_state_is_as_many_statements_with_fifty_queues_as_wit
     for queues in (1, 50):
         made = [put(store, queue=f"q{n % queues}", user_tag=str(queues), schedule=waits).job_id for n in range(200)]
         statements.clear()
-        page, _ = await reads.jobs(db, Listing({"state": ["SCHEDULED", "DONE"]}, True, 120, None))
-        assert [job.job_id for job in page] == made[:-121:-1]
+        page = await listing.jobs(db, ListParams(state=["SCHEDULED", "DONE"], limit=120))
+        assert [job.job_id for job in page.items] == made[:-121:-1]
         counts.append(len(statements))
     assert counts[0] == counts[1]
 
@@ -175,7 +178,7 @@ async def test_a_listing_by_state_is_as_many_statements_with_fifty_queues_as_wit
 async def test_long_texts_are_cut_from_a_listing_and_whole_in_the_job(store: Store, db: aiosqlite.Connection) -> None:
     long, short = "ä" * 2100, "ä" * 2000
     ids = [put(store, payload={"t": text}).job_id for text in (long, short)]
-    page, _ = await reads.jobs(db, Listing({}, False, 10, None))
+    page = (await listing.jobs(db, ListParams(sort="oldest"))).items
     assert [(bytes(job.payload) == b"null", job.truncated) for job in page] == [(True, True), (False, False)]
     assert msgspec.json.decode((await reads.job(db, ids[0])).payload) == {"t": long}
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from semantica_daemon.store.run_transition import Claim
-from semantica_daemon.store.writes.recover import RecoveryResult, recover
+from semantica_daemon.store.writes.recover import recover
 from semantica_daemon.wire.run import Error
 from tests.builders import Store
 from tests.store import invariants
@@ -22,8 +22,8 @@ def restart(store: Store) -> Store:
 
 
 def recovered(store: Store, escaped: frozenset[str] = frozenset()) -> dict[str, str]:
-    found: RecoveryResult = store.run(recover, escaped)
-    return found.jobs
+    found: dict[str, str] = store.run(recover, escaped)
+    return found
 
 
 def write_end_of_run(store: Store, claimed: Claim, status: str, error: Error | None = None) -> None:

@@ -10,15 +10,7 @@ from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.writes.lifecycle import started, stopping
-from semantica_daemon.store.writes.report import (
-    Line,
-    Report,
-    RunResult,
-    keep_result,
-    report,
-    report_or_refuse,
-    unresponsive,
-)
+from semantica_daemon.store.writes.report import Line, Report, RunResult, keep_result, report, unresponsive
 from semantica_daemon.wire.run import Progress
 from tests.builders import Store
 from tests.store.steps import BAD, begin, claims, end, event_types, tick
@@ -84,15 +76,15 @@ def test_the_result_of_a_run_is_not_the_next_one_s(store: Store) -> None:
 
 def test_who_reports_by_a_token_is_told_that_its_run_is_over(store: Store) -> None:
     claimed = begin(store, max_attempts=2)
-    heard = store.run(report_or_refuse, Report(claimed.run, (Line("one"),)))
+    heard = store.run(report, Report(claimed.run, (Line("one"),)))
     assert (heard.job_id, heard.attempt) == (claimed.run.job_id, 1)
     end(store, claimed, BAD)
     tick(store, 2000)
     claims(store)
     before = (store.job(claimed.run.job_id), store.events())
     late: list[tuple[Verb, Any]] = [
-        (report_or_refuse, Report(claimed.run, (Line("late"),))),
-        (report_or_refuse, Report(claimed.run, progress=Progress(percent=99))),
+        (report, Report(claimed.run, (Line("late"),))),
+        (report, Report(claimed.run, progress=Progress(percent=99))),
         (keep_result, RunResult(claimed.run, "7")),
     ]
     for verb, request in late:
@@ -102,7 +94,8 @@ def test_who_reports_by_a_token_is_told_that_its_run_is_over(store: Store) -> No
 
 
 def say_everything(store: Store, claimed: Claim) -> None:
-    store.run(report, Report(claimed.run, (Line("late"),), Progress(percent=99)))
+    with pytest.raises(RunOver):
+        store.run(report, Report(claimed.run, (Line("late"),), Progress(percent=99)))
     store.run(unresponsive, claimed.run)
 
 

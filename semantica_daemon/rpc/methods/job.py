@@ -8,7 +8,7 @@ from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Write
 from semantica_daemon.rpc.connection import Connection
-from semantica_daemon.store import reads
+from semantica_daemon.store import listing, reads
 from semantica_daemon.store.writes import enqueue
 from semantica_daemon.wire import job as wire
 from semantica_daemon.wire.job_view import JobWithRuns
@@ -20,10 +20,6 @@ def bindings(
 ) -> dict[str, Binding]:
     async def get(params: wire.JobParams) -> JobWithRuns:
         return await readers.query(reads.job, params.job_id)
-
-    async def show(params: wire.ListParams) -> wire.JobPage:
-        items, cursor = await readers.query(reads.jobs, reads.listing(params))
-        return wire.JobPage(items, None if cursor is None else str(cursor))
 
     async def wait(connection: Connection, params: wire.WaitParams) -> wire.WaitResult:
         job_id, ended = await waiting.until_ended(params.job_id, params.timeout_ms)
@@ -44,7 +40,7 @@ def bindings(
         "job.enqueue_many": Write(enqueue.enqueue_many, admission.admit_all),
         "job.plan": Write(enqueue.forecast, admission.admit),
         "job.get": Call(get),
-        "job.list": Call(show),
+        "job.list": Call(readers.taking_params(listing.jobs)),
         "job.wait": ConnectionCall(wait),
         "job.cancel": Call(waiting.cancel, writes=True),
         "job.explain": Call(explain),

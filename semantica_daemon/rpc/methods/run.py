@@ -24,8 +24,8 @@ class RunMethods(Struct, frozen=True):
 
     def bindings(self) -> dict[str, Binding]:
         return {
-            "run.progress": Write(report.report_or_refuse, self._progress),
-            "run.log": Write(report.report_or_refuse, self._line),
+            "run.progress": Write(report.report, self._progress),
+            "run.log": Write(report.report, self._line),
             "run.result": Write(report.keep_result, self._result),
         }
 

@@ -28,16 +28,15 @@ class EmitPart(Struct, frozen=True):
 
 
 def emit(tx: Tx, request: Emit) -> EmitPart:
-    newest = request.newest
+    key, value, newest = request.key, request.value, request.newest
+    facts = {"key": key, "value": value}
     if newest is None:
-        _check(request.key)
+        _check(key)
         newest = gates.newest(tx)
-        about = request.key if request.value is None else f"{request.key}={request.value}"
-        tx.announce("event.emitted", f"event {about}", {"key": request.key, "value": request.value})
-    opened = [(gates.ANY_VALUE_OF + request.key, "")]
-    if request.value is not None:
-        opened.append((request.key, request.value))
-    facts = {"key": request.key, "value": request.value}
+        tx.announce("event.emitted", f"event {key}" if value is None else f"event {key}={value}", facts)
+    opened = [(gates.ANY_VALUE_OF + key, "")]
+    if value is not None:
+        opened.append((key, value))
     matched, more = gates.open_for(tx, opened, newest, MOST, facts)
     return EmitPart(matched, newest, more)
 

@@ -1,8 +1,6 @@
 """job.enqueue, job.enqueue_many and job.plan. `decide` makes the decision, this module carries it out; job.plan returns
 the decision without storing it."""
 
-from collections.abc import Iterable
-
 import msgspec
 
 from semantica_daemon.errors import Refusal
@@ -19,7 +17,7 @@ from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
 
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
-VALUES (:key, :job_id, :spec_hash, :expires_at)
+VALUES (?, ?, ?, ?)
 """
 FORGET_KEYS = """
 DELETE FROM idempotency
@@ -27,14 +25,14 @@ WHERE idempotency_key IN (SELECT idempotency_key FROM idempotency WHERE expires_
 """
 KEEP_LANE = """
 INSERT INTO lanes (subject_key, job_type, generation, job_id, numbered_by)
-VALUES (:subject_key, :job_type, :generation, :job_id, :numbered_by)
+VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (subject_key, job_type) DO UPDATE
 SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by, ended = NULL
 """
 COUNT_INTERRUPT = """
 UPDATE lanes
 SET interrupts = interrupts + 1
-WHERE subject_key = :subject_key AND job_type = :job_type
+WHERE subject_key = ? AND job_type = ?
 """
 OUTDATE = """
 UPDATE jobs
@@ -99,10 +97,9 @@ def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     found = start.start(job.spec, tx.now, since, job.origin.awaits_turn)
     if decided.plan.stale:
         too_late = "a newer generation of its lane is already known: it will not run"
-        warnings = (*job.warnings, *found.warnings, too_late)
-        return Start(state.SUPERSEDED, found.at, warnings=warnings)
+        found = Start(state.SUPERSEDED, found.at, warnings=(*found.warnings, too_late))
     if job.warnings:
-        return msgspec.structs.replace(found, warnings=job.warnings + found.warnings)
+        found = msgspec.structs.replace(found, warnings=job.warnings + found.warnings)
     return found
 
 
@@ -113,7 +110,8 @@ def _carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     if decided.live:
         _make_way(tx, job_id, planned, decided.live)
     if decided.in_lane and not planned.stale:
-        _keep_lane(tx, spec, job_id, planned)
+        lane = (spec.subject_key, spec.job_type, planned.generation, job_id, planned.numbered_by)
+        tx.execute(KEEP_LANE, lane)
     new_job.insert(tx, job_id, job, decided, begins)
     if job.secrets:
         tx.secrets.append((job_id, job.secrets))
@@ -126,34 +124,27 @@ def _carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
 def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
     for job_id in planned.supersede:
         transition.end_waiting(tx, tx.read(live[job_id].number), state.SUPERSEDED, by)
-    outdate(tx, [live[job_id].number for job_id in planned.outdate], by)
-    interrupt(tx, [live[job_id].number for job_id in planned.interrupt], by)
+    for job_id in planned.outdate:
+        outdate(tx, live[job_id].number, by)
+    for job_id in planned.interrupt:
+        interrupt(tx, live[job_id].number, by)
 
 
-def outdate(tx: Tx, running: Iterable[int], by: str) -> None:
-    """Marks these running jobs: they run to their end, but are not retried."""
-    for number in running:
-        tx.execute(OUTDATE, (by, tx.now, number))
+def outdate(tx: Tx, number: int, by: str) -> None:
+    """Marks a running job: it runs to its end, but is not retried."""
+    tx.execute(OUTDATE, (by, tx.now, number))
 
 
-def interrupt(tx: Tx, running: Iterable[int], by: str) -> int:
-    """Stops these running jobs; they end SUPERSEDED. Returns how many were not being stopped already."""
-    interrupted = 0
-    for number in running:
-        for run_id, subject_key, job_type in tx.execute(INTERRUPT, (by, tx.now, tx.now, number)).fetchall():
-            tx.stops.append(StopRun(run_id, "supersede"))
-            tx.execute(COUNT_INTERRUPT, {"subject_key": subject_key, "job_type": job_type})
-            interrupted += 1
-    return interrupted
-
-
-def _keep_lane(tx: Tx, spec: JobSpec, job_id: str, planned: Plan) -> None:
-    values = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": planned.generation}
-    tx.execute(KEEP_LANE, {**values, "job_id": job_id, "numbered_by": planned.numbered_by})
+def interrupt(tx: Tx, number: int, by: str) -> bool:
+    """Stops a running job; it ends SUPERSEDED. Returns False, changing nothing, if it is being stopped already."""
+    stopped = tx.execute(INTERRUPT, (by, tx.now, tx.now, number)).fetchall()
+    for run_id, *lane in stopped:
+        tx.stops.append(StopRun(run_id, "supersede"))
+        tx.execute(COUNT_INTERRUPT, lane)
+    return bool(stopped)
 
 
 def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None:
     """Stores the idempotency key, and deletes two expired ones, so that the table does not grow without bound."""
     tx.execute(FORGET_KEYS, {"now": tx.now})
-    values = {"key": spec.idempotency_key, "job_id": job_id, "spec_hash": spec_hash}
-    tx.execute(KEEP_KEY, {**values, "expires_at": tx.now + spec.idempotency_ttl_ms})
+    tx.execute(KEEP_KEY, (spec.idempotency_key, job_id, spec_hash, tx.now + spec.idempotency_ttl_ms))

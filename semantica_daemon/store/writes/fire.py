@@ -16,7 +16,6 @@ from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
 from semantica_daemon.store.writes.enqueue import enqueue, interrupt, outdate
 from semantica_daemon.wire.job import Ack, JobSpec
-from semantica_daemon.wire.schedule import TriggerResult
 
 
 class ScheduleRow(rule.Timing, frozen=True):
@@ -34,13 +33,6 @@ class ScheduleRow(rule.Timing, frozen=True):
 
 COLUMNS = ", ".join(ScheduleRow.__struct_fields__)
 # A transaction fires one schedule from each end: those that are on time do not wait for those that missed many times.
-NEWEST_DUE = f"""
-SELECT {COLUMNS}
-FROM schedules
-WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
-ORDER BY next_trigger_at DESC
-LIMIT 1
-"""
 OLDEST_DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
@@ -48,6 +40,7 @@ WHERE next_trigger_at IS NOT NULL AND next_trigger_at <= :now
 ORDER BY next_trigger_at
 LIMIT 1
 """
+NEWEST_DUE = OLDEST_DUE.replace("ORDER BY next_trigger_at", "ORDER BY next_trigger_at DESC")
 NOT_DUE = f"""
 SELECT {COLUMNS}
 FROM schedules
@@ -84,12 +77,6 @@ def fire_due(tx: Tx) -> None:
             _stop(tx, schedule, refused)
 
 
-def trigger(tx: Tx, schedule: ScheduleRow) -> TriggerResult:
-    """Makes a job now. Raises the refusal of the job before anything is written."""
-    job = _make_job(tx, schedule, tx.now)
-    return TriggerResult(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
-
-
 def reschedule(tx: Tx) -> None:
     """Computes the next time of every schedule that is not due, after the clock was set or the daemon was away. The
     caller wakes the scheduler.
@@ -117,7 +104,7 @@ def _fire(tx: Tx, schedule: ScheduleRow) -> None:
         _emit_missed(tx, schedule, firing.skipped)
     for at in firing.fire:
         try:
-            _make_job(tx, schedule, at)
+            make_job(tx, schedule, at)
         except Refusal as refused:
             facts = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
             _emit(tx, schedule, "failed", f"made no job: {refused.message}", facts, "error")
@@ -134,7 +121,7 @@ def _stop(tx: Tx, schedule: ScheduleRow, refused: InvalidParams) -> None:
     _emit(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
-def _make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
+def make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
     """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written."""
     taken = gates.turn_is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":
@@ -166,10 +153,10 @@ def _replace(tx: Tx, schedule: ScheduleRow, spec: JobSpec, by: str) -> None:
         if current != state.RUNNING:
             transition.end_waiting(tx, tx.read(number), state.SUPERSEDED, by)
         elif rest.on_running == "cancel" and schedule.interrupts < rest.max_interrupts:
-            if interrupt(tx, [number], by):
+            if interrupt(tx, number, by):
                 tx.execute(COUNT_INTERRUPT, {"schedule_id": schedule.schedule_id})
         else:
-            outdate(tx, [number], by)
+            outdate(tx, number, by)
 
 
 def _emit_missed(tx: Tx, schedule: ScheduleRow, skipped: rule.SkippedTimes) -> None:

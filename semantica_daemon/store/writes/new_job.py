@@ -6,21 +6,17 @@ from typing import Any
 
 import msgspec
 
-from semantica_daemon.model import event, state
+from semantica_daemon.model import state
 from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import gates
 from semantica_daemon.store.ready import BLOCKED
+from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
 from semantica_daemon.store.writes.decide import EnqueueDecision
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 
-EVENT_OF_NEW = {
-    state.QUEUED: event.QUEUED,
-    state.SCHEDULED: event.SCHEDULED,
-    state.SUPERSEDED: event.SUPERSEDED,
-}
 # Fields of JobSpec that are columns of the same name, and those that go into the column `spec`.
 COLUMNS = (
     "priority", "max_attempts", "backoff_factor", "deadline", "ttl_ms", "chain_group_id", "user_tag", "supersede",
@@ -49,7 +45,7 @@ def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begi
     if len(others) > 2:
         about |= {name: others[name] for name in ("superseded_by", "scheduled_at") if name in others}
     stream = (number, job_id, 1, None, others.get("trace_id"), spec.queue, spec.user_tag)
-    tx.emit_as(stream, EVENT_OF_NEW[begins.state], "", about, "info")
+    tx.emit_as(stream, EVENT_OF[begins.state], "", about, "info")
     if waits := _gates(job):
         gates.add(tx, job_id, waits, begins.state == state.SCHEDULED)
 

@@ -18,11 +18,6 @@ WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_ch
 ORDER BY coalesce(scheduled_at, 0), number
 LIMIT :most
 """
-NEXT_OF_NEED = """
-SELECT min(coalesce(scheduled_at, 0))
-FROM jobs INDEXED BY idx_jobs_due
-WHERE state = 'SCHEDULED' AND unmet = 0 AND wait_for_idle = :idle AND require_charging = :charging
-"""
 EXPIRED = """
 SELECT number
 FROM jobs INDEXED BY idx_jobs_expires
@@ -79,7 +74,11 @@ def promote(tx: Tx, request: Promote) -> Due:
             transition.promote(tx, tx.read(number))
     for (queue,) in tx.execute(RESUMING, {"now": tx.now}).fetchall():
         queues.end_pause(tx, queue)
-    return Due(_next(tx), needs.from_row(tx.execute(needs.NEEDS).fetchone()))
+    first_due = tx.execute(needs.FIRST_DUE).fetchall()
+    found = [at for idle, charging, at in first_due if tx.facts.meet(idle, charging)]
+    found += tx.execute(NEXT_DUE).fetchone()
+    next_at = min((at for at in found if at is not None), default=None)
+    return Due(next_at, needs.from_rows([*first_due, *tx.execute(needs.AT_ONCE)]))
 
 
 def promote_opened(tx: Tx) -> None:
@@ -88,16 +87,7 @@ def promote_opened(tx: Tx) -> None:
     numbers, tx.opened = tx.opened, []
     for number in numbers:
         job = tx.read(number)
-        if job.state != state.SCHEDULED or job.unmet:
-            continue
         if (job.scheduled_at or 0) <= tx.now and tx.facts.meet(job.wait_for_idle, job.require_charging):
             transition.promote(tx, job)
         else:
             tx.wake_at(job.scheduled_at or tx.now)
-
-
-def _next(tx: Tx) -> int | None:
-    found = [tx.execute(NEXT_DUE).fetchone()[0]]
-    for idle, charging in tx.facts.met:
-        found += tx.execute(NEXT_OF_NEED, {"idle": idle, "charging": charging}).fetchone()
-    return min((at for at in found if at is not None), default=None)

@@ -1,6 +1,7 @@
 """queue.configure, queue.pause and queue.resume. The settings are stored, and win over those of the config file."""
 
-from semantica_daemon.model.queue import QueueRules
+import msgspec
+
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
@@ -23,9 +24,7 @@ RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :qu
 
 
 def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
-    given = QueueRules(request.slots, request.on_running, request.max_queued)
-    values = {"queue": request.queue, "slots": given.slots, "on_running": given.on_running}
-    tx.execute(CONFIGURE, {**values, "max_queued": given.max_queued})
+    tx.execute(CONFIGURE, msgspec.structs.asdict(request))
     tx.counts.load_rules(tx.connection)
     rules = tx.counts.rules(request.queue)
     answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued)

@@ -8,7 +8,6 @@ the run counts as crashed.
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
 from semantica_daemon.store.run_transition import Running, run_insert
@@ -32,14 +31,9 @@ WHERE number = :number
 COUNT_RUN = "UPDATE jobs SET run_count = ? WHERE number = ?"
 
 
-class RecoveryResult(Struct, frozen=True):
-    """The orphaned jobs and the new state of each."""
-
-    jobs: dict[str, str]
-
-
-def recover(tx: Tx, escaped: frozenset[str]) -> RecoveryResult:
-    """`escaped`: runs whose processes could not be ended; their jobs must not be run again beside them."""
+def recover(tx: Tx, escaped: frozenset[str]) -> dict[str, str]:
+    """Returns the orphaned jobs and the new state of each. `escaped`: runs whose processes could not be ended; their
+    jobs must not be run again beside them."""
     jobs = {}
     for row in tx.execute(ORPHANS).fetchall():
         run, outcome = _run_and_outcome(tx, row)
@@ -47,7 +41,7 @@ def recover(tx: Tx, escaped: frozenset[str]) -> RecoveryResult:
         jobs[run.job_id] = became or "RUNNING"
     if jobs:
         tx.announce("daemon.recovered", f"{len(jobs)} jobs were running when the daemon ended", {"jobs": jobs})
-    return RecoveryResult(jobs)
+    return jobs
 
 
 def _run_and_outcome(tx: Tx, row: tuple[Any, ...]) -> tuple[Running, Outcome]:

@@ -11,8 +11,11 @@ from semantica_daemon.store.run_transition import Running, read_run
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.run import Progress, RunAck
 
-PROGRESS = "SELECT progress FROM jobs WHERE number = ?"
-SET_PROGRESS = "UPDATE jobs SET progress = ?, updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
+SET_PROGRESS = """
+UPDATE jobs
+SET progress = json_patch(coalesce(progress, '{}'), ?), updated_at = ?, event_count = ?, last_event = ?
+WHERE number = ?
+"""
 COUNT_EVENT = "UPDATE jobs SET updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
 RESULT = """
 UPDATE jobs
@@ -40,22 +43,15 @@ class Report(Struct, frozen=True):
     progress: Progress | None = None
 
 
-def report_or_refuse(tx: Tx, request: Report) -> RunAck:
-    """Stores the report; raises RunOver when the run is no longer current."""
-    if not report(tx, request):
-        raise _over(request.run)
-    return RunAck(request.run.job_id, request.run.attempt)
-
-
-def report(tx: Tx, request: Report) -> bool:
-    """Stores the report; returns False, changing nothing, when the run is no longer current."""
+def report(tx: Tx, request: Report) -> RunAck:
+    """Stores the report; raises RunOver, changing nothing, when the run is no longer current."""
     if read_run(tx, request.run) is None:
-        return False
+        raise _over(request.run)
     for line in request.lines:
         _emit(tx, request.run, event.LOG, line)
     if request.progress is not None:
         _set_progress(tx, request.run, request.progress)
-    return True
+    return RunAck(request.run.job_id, request.run.attempt)
 
 
 def keep_result(tx: Tx, result: RunResult) -> RunAck:
@@ -80,12 +76,9 @@ def _emit(tx: Tx, run: Running, event_type: str, line: Line) -> None:
 def _set_progress(tx: Tx, run: Running, progress: Progress) -> None:
     """Fields that are None keep their stored value."""
     job = tx.read(run.job_number)
-    (text,) = tx.execute(PROGRESS, (job.number,)).fetchone()
-    known = msgspec.json.decode(text) if text else {}
-    known |= {name: value for name, value in msgspec.structs.asdict(progress).items() if value is not None}
+    given = {name: value for name, value in msgspec.structs.asdict(progress).items() if value is not None}
     last = tx.emit(job, event.PROGRESS, progress.message or "", progress)
-    stored = msgspec.json.encode(known).decode()
-    tx.execute(SET_PROGRESS, (stored, tx.now, job.event_count + 1, last, job.number))
+    tx.execute(SET_PROGRESS, (msgspec.json.encode(given).decode(), tx.now, job.event_count + 1, last, job.number))
 
 
 def _over(run: Running) -> RunOver:

@@ -93,7 +93,9 @@ def delete(tx: Tx, params: ScheduleParams) -> DeleteScheduleResult:
 
 def trigger(tx: Tx, params: ScheduleParams) -> TriggerResult:
     """Makes a job now, also when the schedule is disabled. The next time stays as it is."""
-    return fire.trigger(tx, find(tx, params.schedule_id))
+    schedule = find(tx, params.schedule_id)
+    job = fire.make_job(tx, schedule, tx.now)
+    return TriggerResult(schedule.schedule_id, job, None if job else "overlap", schedule.next_trigger_at)
 
 
 def find(tx: Tx, key: str) -> ScheduleRow:
@@ -139,5 +141,5 @@ def _switch(tx: Tx, schedule: ScheduleRow, next_at: int | None, enabled: bool) -
     tx.wake_at(next_at)
     if enabled != bool(schedule.enabled):
         done = "enabled" if enabled else "disabled"
-        tx.announce(f"schedule.{done}", f"schedule {schedule.name} {done}", {**msgspec.structs.asdict(answer)})
+        tx.announce(f"schedule.{done}", f"schedule {schedule.name} {done}", answer)
     return answer
