@@ -147,8 +147,6 @@ class Machine:
 
     async def _publish(self, facts: Facts) -> None:
         before, self._current.facts = self._current.facts, facts
-        if facts == before and self._looked:
-            return
         if not self._looked or (before.idle and not facts.idle) or (before.charging and not facts.charging):
             self._looked = True
             while await self._commands.run(lost, None):

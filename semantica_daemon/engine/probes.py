@@ -241,7 +241,10 @@ def hid_idle(output: str) -> Idleness:
     found = HID_IDLE.search(output)
     if found is None:
         raise SourceUnavailable("ioreg names no HIDIdleTime")
-    idle_for_ms = int(found[1]) // 1_000_000
+    return no_input(int(found[1]) // 1_000_000)
+
+
+def no_input(idle_for_ms: int) -> Idleness:
     return idle_for_ms, f"no input for {idle_for_ms // 1000} s"
 
 
