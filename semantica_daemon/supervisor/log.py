@@ -42,9 +42,6 @@ class Log:
             self.is_full = True
             self._append(STDERR, TRUNCATION_NOTICE.format(self._limit).encode())
 
-    def drop(self, size: int) -> None:
-        self.dropped += size
-
     def note(self, sentence: str) -> None:
         """Writes a line of the supervisor's own, even beyond the limit."""
         self._append(STDERR, f"[semantica: {sentence}]\n".encode())

@@ -7,7 +7,7 @@ marshalled list of messages, each a tuple of its kind and its fields; both ends 
 import marshal
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 STREAMS_SUFFIX = ".streams"
 TRUNCATION_NOTICE = "\n[semantica: the log has reached its limit of {} bytes; what follows is dropped]\n"
@@ -93,9 +93,7 @@ class Exited(NamedTuple):
 
 Request = SpawnRequest | SignalRequest | WatchLogRequest
 Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
-KINDS: tuple[type[Any], ...] = (
-    SpawnRequest, SignalRequest, WatchLogRequest, Spawned, SpawnFailed, LeftoversFound, LogGrew, Exited,
-)  # fmt: skip
+KINDS: tuple[type[Any], ...] = (*get_args(Request), *get_args(Report))
 new_tuple = tuple.__new__  # both ends are of one version, so the number of fields needs no check
 NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 

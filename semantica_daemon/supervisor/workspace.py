@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
-from semantica_daemon.supervisor.messages import SpawnRequest
+from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError
 
 
@@ -27,7 +27,7 @@ def make_workspace(request: SpawnRequest) -> None:
                     os.mkdir(folder, 0o700)
     except OSError as error:
         message = f"its folder {request.workspace} cannot be made: {error.strerror}"
-        raise SpawnError(message, "workspace", error.errno or 0, retryable=True) from error
+        raise SpawnError(SpawnFailed(request.run_id, message, "workspace", error.errno or 0, True)) from error
 
 
 def open_regular(path: str, flags: int) -> int:
