@@ -131,10 +131,8 @@ class Sources:
                 await self._desktop.close()
 
     async def _over_dbus(self, source: str) -> Idleness:
-        return await (await self._loaded()).read(source)
-
-    async def _loaded(self) -> Desktop:
-        """Imported on first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
+        """Imports `engine/desktop` on first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never
+        need."""
         if self._desktop is None:
             if find_spec("dbus_fast") is None:
                 raise SourceUnavailable(NOT_INSTALLED)
@@ -142,9 +140,9 @@ class Sources:
                 module = await asyncio.to_thread(import_module, "semantica_daemon.engine.desktop")
             except ImportError as error:
                 raise SourceUnavailable(f"dbus-fast 5 or newer is needed: {error}") from error
-            made: Desktop = module.Desktop(self._environment, self._clock)
-            self._desktop = made
-        return self._desktop
+            self._desktop = module.Desktop(self._environment, self._clock)
+        desktop: Desktop = self._desktop
+        return await desktop.read(source)
 
     async def _tty(self) -> Idleness:
         if seen := display(self._environment, self._places.seats):

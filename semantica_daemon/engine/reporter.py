@@ -23,15 +23,16 @@ LONGEST_LINE = 65_536
 
 
 class Reporter:
+    _dropped = 0
+    _progress: Progress | None = None
+    _is_sending = False
+
     def __init__(self, run: Running, commands: CommandQueue, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
         self._commands = commands
         self._loop = loop
         self._lock = threading.Lock()
         self._lines: list[Line] = []
-        self._dropped = 0
-        self._progress: Progress | None = None
-        self._is_sending = False
 
     def line(self, line: Line) -> None:
         with self._lock:
@@ -50,11 +51,11 @@ class Reporter:
         """Submits the lines and progress that wait, and after their commit those that have come since. Called on the
         loop; also before the end of the run is submitted."""
         with self._lock:
-            lines, progress, dropped = tuple(self._lines), self._progress, self._dropped
-            self._lines, self._progress, self._dropped = [], None, 0
-            self._is_sending = bool(lines) or progress is not None
+            self._is_sending = bool(self._lines) or self._progress is not None
             if not self._is_sending:
                 return
+            lines, progress, dropped = tuple(self._lines), self._progress, self._dropped
+            self._lines, self._progress, self._dropped = [], None, 0
         if dropped:
             lines += (Line(f"{dropped} lines came faster than they could be stored and were dropped", "warn"),)
         command = Command(report, Report(self._run, lines, progress))
