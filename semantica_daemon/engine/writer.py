@@ -57,6 +57,7 @@ class Writer:
         self._checkpoint_due = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = ThreadPoolExecutor(1, "writer")
+        self._thread.submit(lambda: None)  # starts the thread now: later the system may have none to give
         self._sync_timer: Timer | None = None
         queue.set_writer(self.begin)
 
