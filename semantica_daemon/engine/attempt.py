@@ -5,7 +5,6 @@ an end in every case.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -31,7 +30,6 @@ from semantica_daemon.wire.run import Error
 
 log = structlog.get_logger()
 
-MAKING_REPORTER = threading.Lock()
 LIMITS = ("timeout", "deadline", "lost")
 
 
@@ -83,7 +81,6 @@ class Attempt:
     ) -> None:
         self.claim = claim
         self.dependencies = dependencies
-        self._reporter: Reporter | None = None
         self._clock = dependencies.clock
         self._on_end = on_end
         self._timers: list[Timer] = []
@@ -92,21 +89,14 @@ class Attempt:
         self._deadline = claim.job.deadline
         self._limits_ended = False
         self._unrecorded_start: Begun | None = None
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        self.reporter = Reporter(claim.run, dependencies.commands, loop)
         self.work = work(self)
-        self.task = self._loop.create_task(self._run())
+        self.task = loop.create_task(self._run())
 
     @property
     def is_stopping(self) -> bool:
         return self._stop_cause is not None
-
-    @property
-    def reporter(self) -> Reporter:
-        """Constructed on first use, in any thread, because most runs report nothing."""
-        with MAKING_REPORTER:
-            if self._reporter is None:
-                self._reporter = Reporter(self.claim.run, self.dependencies.commands, self._loop)
-        return self._reporter
 
     def stop(self, cause: Stop) -> None:
         """Asks the run to stop and starts its grace period; only the first cause counts. A limit that passes after the
@@ -155,8 +145,7 @@ class Attempt:
             outcome = self._failed_in_daemon(error)
         self._end_limits()
         failpoints.hit("after_run_before_finish")
-        if self._reporter is not None:
-            self._reporter.flush()
+        self.reporter.send()
         self._finish(outcome, self._recorded)
 
     def _finish(self, outcome: Outcome, recorded: Callable[[Any], None]) -> None:

@@ -33,7 +33,8 @@ class CommandQueue:
         self.full = False
         """A connection stops reading while this is true: from MAX_WAITING commands on, until half of them are done."""
         self._entries: deque[Entry] = deque()
-        self._filled: asyncio.Future[None] | None = None
+        self._begin: Callable[[], None] | None = None
+        self._is_announced = False
         self._waiting_for_room: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -69,15 +70,18 @@ class CommandQueue:
 
     # The writer's side
 
-    def filled(self) -> "asyncio.Future[None]":
-        """Done when the next command is submitted, or `announce` is called."""
-        self._filled = asyncio.get_running_loop().create_future()
-        return self._filled
+    def set_writer(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
 
     def announce(self) -> None:
-        if self._filled is not None:
-            self._filled.set_result(None)
-            self._filled = None
+        """Calls the writer's `begin` in the next turn of the loop, once for all announcements of this turn."""
+        if self._begin is not None and not self._is_announced:
+            self._is_announced = True
+            asyncio.get_running_loop().call_soon(self._call, self._begin)
+
+    def _call(self, begin: Callable[[], None]) -> None:
+        self._is_announced = False
+        begin()
 
     def take(self, most: int) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(len(self._entries), most))]

@@ -13,7 +13,7 @@ from dbus_fast import Message, MessageFlag, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.probes import WITHIN_S, Idleness, SourceUnavailable
+from semantica_daemon.engine.probes import WITHIN_S, Idleness, SourceUnavailable, no_input
 
 SILENCE_S = 60
 LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
@@ -140,7 +140,7 @@ class Desktop:
 
     async def _mutter(self) -> Idleness:
         body = await self._session.call(MUTTER, "/org/gnome/Mutter/IdleMonitor/Core", MUTTER, "GetIdletime")
-        return _no_input(_number(MUTTER, body))
+        return no_input(_number(MUTTER, body))
 
     async def _screensaver(self) -> Idleness:
         """KDE reports milliseconds, though its interface says seconds, and refuses on Wayland. Some of the others
@@ -155,7 +155,7 @@ class Desktop:
             value = _number(name, body)
             if name != KDE and value < SURELY_MS:
                 raise SourceUnavailable(f"{name} says {value}, which may be seconds, milliseconds or nothing at all")
-            return _no_input(value)
+            return no_input(value)
         raise SourceUnavailable(f"there is no {SAVER} on the {self._session.name} that knows")
 
     async def _logind(self) -> Idleness:
@@ -165,7 +165,7 @@ class Desktop:
             never = "no desktop has ever set its hint, or something keeps the machine awake"
             raise SourceUnavailable(f"{LOGIND} does not know: {'nobody is logged in' if is_idle else never}")
         idle_for_ms = max(0, self._clock.now() - since_us // 1000) if is_idle else 0
-        return _no_input(_number(LOGIND, [idle_for_ms]))
+        return no_input(_number(LOGIND, [idle_for_ms]))
 
     async def _hint(self, name: str, kind: type) -> Any:
         properties, manager = "org.freedesktop.DBus.Properties", f"{LOGIND}.Manager"
@@ -201,7 +201,3 @@ def _number(name: str, body: list[Any]) -> int:
 
 def _nonsense(name: str, body: list[Any]) -> SourceUnavailable:
     return SourceUnavailable(f"{name} answered nonsense: {str(body)[:100]}")
-
-
-def _no_input(idle_for_ms: int) -> Idleness:
-    return idle_for_ms, f"no input for {idle_for_ms // 1000} s"

@@ -26,7 +26,6 @@ class Dispatcher:
     def committed(self, committed: CommitResult) -> None:
         self._dependencies.secrets.committed(committed)
         for claim in committed.claims:
-            self._idle.clear()
             attempt = Attempt(claim, self._dependencies, WORK[claim.mode], self._remove)
             self._attempts[claim.run.run_id] = attempt
             if self._is_stopping:
@@ -56,6 +55,7 @@ class Dispatcher:
 
     async def until_idle(self) -> None:
         if self._attempts:
+            self._idle.clear()
             await self._idle.wait()
 
     def unfinished(self) -> list[Attempt]:

@@ -26,17 +26,13 @@ GROUP = "semantica.handlers"
 class Context:
     """The `ctx` of a handler: its run, and methods to report on it. Every method may be called from any thread."""
 
-    def __init__(self, job_id: str, attempt: int, reporter: Callable[[], Reporter]) -> None:
+    def __init__(self, job_id: str, attempt: int, reporter: Reporter) -> None:
         self.job_id = job_id
         self.attempt = attempt
         self.workspace: str | None = None
-        self._reporter = reporter
-        self._cancelled = False
-
-    @property
-    def cancelled(self) -> bool:
+        self.cancelled = False
         """True once the run must stop: the handler should return soon."""
-        return self._cancelled
+        self._reporter = reporter
 
     def progress(
         self,
@@ -49,7 +45,7 @@ class Context:
         """Reports progress. Reports that come faster than they can be stored are merged; the newest values win."""
         fields = {"percent": percent, "phase": _text(phase), "items_completed": items_completed}
         fields |= {"items_total": items_total, "message": _text(message)}
-        self._reporter().progress(msgspec.convert(fields, Progress))
+        self._reporter.progress(msgspec.convert(fields, Progress))
 
     def log(self, message: str, level: str = "info", **payload: Any) -> None:
         if level not in LEVELS:
@@ -59,10 +55,7 @@ class Context:
         msgspec.json.decode(encoded)  # a Raw value goes through the encoder unread
         if len(encoded) > LONGEST_LINE or too_deep(encoded):
             raise ValueError(f"the payload is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
-        self._reporter().line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
-
-    def _cancel(self) -> None:
-        self._cancelled = True
+        self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
 
 
 def _text(value: Any) -> Any:
@@ -80,12 +73,6 @@ class Handler(Struct, frozen=True):
 class Handlers:
     def __init__(self, found: dict[str, Handler]) -> None:
         self._found = found
-
-    def __contains__(self, job_type: str) -> bool:
-        return job_type in self._found
-
-    def names(self) -> list[str]:
-        return sorted(self._found)
 
     def payload_decoders(self) -> dict[str, "msgspec.json.Decoder[Any] | None"]:
         """The decoder of each typed payload, for admission; None where any object is accepted."""

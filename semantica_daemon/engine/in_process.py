@@ -22,7 +22,7 @@ LONGEST_TRACE = 16_000
 class InProcess:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._context = Context(attempt.claim.run.job_id, attempt.claim.run.attempt, lambda: attempt.reporter)
+        self._context = Context(attempt.claim.run.job_id, attempt.claim.run.attempt, attempt.reporter)
         self._cancellable = False
 
     async def run(self) -> Outcome:
@@ -42,7 +42,7 @@ class InProcess:
 
     def terminate(self) -> None:
         """Cancels an async handler while it is awaited. A thread cannot be interrupted: it sees `ctx.cancelled`."""
-        self._context._cancel()
+        self._context.cancelled = True
         if self._cancellable:
             self._attempt.task.cancel()
 

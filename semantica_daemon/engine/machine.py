@@ -42,10 +42,7 @@ class Machine:
         self._sources = sources
         self._clock = clock
         self._readers = readers
-        self._commands = signals.commands
-        self._current = signals.current
-        self._wake = signals.wake
-        self._scheduler = signals.scheduler
+        self._current, self._commands, self._wake, self._scheduler = signals
         self._editors: dict[str, int] = {}
         self._looked = False  # the first look withdraws jobs of an earlier daemon whose needs are no longer met
         self._always = Facts(rules.idle == "always", rules.power == "mains")
@@ -147,8 +144,6 @@ class Machine:
 
     async def _publish(self, facts: Facts) -> None:
         before, self._current.facts = self._current.facts, facts
-        if facts == before and self._looked:
-            return
         if not self._looked or (before.idle and not facts.idle) or (before.charging and not facts.charging):
             self._looked = True
             while await self._commands.run(lost, None):

@@ -1,9 +1,7 @@
 """Reads the log of a run by byte offset, and waits for it to grow. `supervisor/log` writes it."""
 
 import asyncio
-import errno
 import os
-import stat
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
 from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, TRUNCATION_NOTICE
+from semantica_daemon.supervisor.workspace import open_regular
 from semantica_daemon.wire.job import LogChunk, LogsParams
 
 STREAMS = ("stdout", "stderr")
@@ -73,42 +72,25 @@ def _read(run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
 
 
 def _part(path: str, offset: int, limit: int) -> tuple[bytes, int, list[Piece], bool]:
-    handle = _open(path)
-    try:
-        size = os.fstat(handle).st_size
-        data = os.pread(handle, limit, offset)
-        cut = CUT_MARK in os.pread(handle, TAIL, max(0, size - TAIL))
-    finally:
-        os.close(handle)
+    with open(path, "rb", buffering=0, opener=open_regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = os.pread(file.fileno(), limit, offset)
+        cut = CUT_MARK in os.pread(file.fileno(), TAIL, max(0, size - TAIL))
     streams = _pieces(path, offset, len(data))
     return data[: sum(length for _, length in streams)], size, streams, cut
-
-
-def _open(path: str) -> int:
-    """Opens the log if it is a regular file: the job may have replaced it by anything."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return handle
 
 
 def _pieces(path: str, offset: int, length: int) -> list[Piece]:
     """The streams that `length` bytes from `offset` on came from; without a `.streams` file all came from stdout.
     Returns at most MAX_PIECES; the next read returns the rest."""
-    try:
-        handle = _open(path + STREAMS_SUFFIX)
-    except OSError:
-        return [(STREAMS[0], length)] if length else []
-    try:
+    read = b""
+    with suppress(OSError), open(path + STREAMS_SUFFIX, "rb", buffering=0, opener=open_regular) as file:
+        handle = file.fileno()
         count = os.fstat(handle).st_size // STREAM_RECORD.size
-        first = bisect_right(range(count), offset, key=lambda number: _at(handle, number)[0])
-        read = os.pread(handle, MAX_PIECES * STREAM_RECORD.size, first * STREAM_RECORD.size)
-        stream = 0 if first == 0 else _at(handle, first - 1)[1]
-    finally:
-        os.close(handle)
+        first = max(0, bisect_right(range(count), offset, key=lambda number: _start_of(handle, number)) - 1)
+        read = os.pread(handle, (MAX_PIECES + 1) * STREAM_RECORD.size, first * STREAM_RECORD.size)
     pieces: list[Piece] = []
-    here, end = offset, offset + length
+    here, end, stream = offset, offset + length, 0
     changes = [divmod(number, 2) for (number,) in STREAM_RECORD.iter_unpack(read[: len(read) // 8 * 8])]
     for start, following in [*changes, (end, 0)]:
         if min(start, end) > here:
@@ -119,10 +101,10 @@ def _pieces(path: str, offset: int, length: int) -> list[Piece]:
     return pieces[:MAX_PIECES]
 
 
-def _at(handle: int, number: int) -> tuple[int, int]:
-    """(offset, stream)"""
-    found: int = STREAM_RECORD.unpack(os.pread(handle, STREAM_RECORD.size, number * STREAM_RECORD.size))[0]
-    return divmod(found, 2)
+def _start_of(handle: int, number: int) -> int:
+    """The offset from which the record with this number holds."""
+    record: int = STREAM_RECORD.unpack(os.pread(handle, STREAM_RECORD.size, number * STREAM_RECORD.size))[0]
+    return record // 2
 
 
 def _whole(data: bytes, last: bool) -> tuple[str, str, int]:

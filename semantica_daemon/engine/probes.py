@@ -131,10 +131,8 @@ class Sources:
                 await self._desktop.close()
 
     async def _over_dbus(self, source: str) -> Idleness:
-        return await (await self._loaded()).read(source)
-
-    async def _loaded(self) -> Desktop:
-        """Imported on first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never need."""
+        """Imports `engine/desktop` on first use: it is optional, and takes 30 ms and 2.5 MB that most daemons never
+        need."""
         if self._desktop is None:
             if find_spec("dbus_fast") is None:
                 raise SourceUnavailable(NOT_INSTALLED)
@@ -142,9 +140,9 @@ class Sources:
                 module = await asyncio.to_thread(import_module, "semantica_daemon.engine.desktop")
             except ImportError as error:
                 raise SourceUnavailable(f"dbus-fast 5 or newer is needed: {error}") from error
-            made: Desktop = module.Desktop(self._environment, self._clock)
-            self._desktop = made
-        return self._desktop
+            self._desktop = module.Desktop(self._environment, self._clock)
+        desktop: Desktop = self._desktop
+        return await desktop.read(source)
 
     async def _tty(self) -> Idleness:
         if seen := display(self._environment, self._places.seats):
@@ -241,7 +239,10 @@ def hid_idle(output: str) -> Idleness:
     found = HID_IDLE.search(output)
     if found is None:
         raise SourceUnavailable("ioreg names no HIDIdleTime")
-    idle_for_ms = int(found[1]) // 1_000_000
+    return no_input(int(found[1]) // 1_000_000)
+
+
+def no_input(idle_for_ms: int) -> Idleness:
     return idle_for_ms, f"no input for {idle_for_ms // 1000} s"
 
 

@@ -23,15 +23,16 @@ LONGEST_LINE = 65_536
 
 
 class Reporter:
+    _dropped = 0
+    _progress: Progress | None = None
+    _is_sending = False
+
     def __init__(self, run: Running, commands: CommandQueue, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
         self._commands = commands
         self._loop = loop
         self._lock = threading.Lock()
         self._lines: list[Line] = []
-        self._dropped = 0
-        self._progress: Progress | None = None
-        self._is_sending = False
 
     def line(self, line: Line) -> None:
         with self._lock:
@@ -46,39 +47,26 @@ class Reporter:
             self._progress = progress if self._progress is None else _merged(self._progress, progress)
         self._send_soon()
 
-    def flush(self) -> None:
-        """Sends the remaining lines and progress, before the end of the run is submitted. Called on the loop."""
-        self._submit(*self._take())
+    def send(self, _: Any = None) -> None:
+        """Submits the lines and progress that wait, and after their commit those that have come since. Called on the
+        loop; also before the end of the run is submitted."""
+        with self._lock:
+            self._is_sending = bool(self._lines) or self._progress is not None
+            if not self._is_sending:
+                return
+            lines, progress, dropped = tuple(self._lines), self._progress, self._dropped
+            self._lines, self._progress, self._dropped = [], None, 0
+        if dropped:
+            lines += (Line(f"{dropped} lines came faster than they could be stored and were dropped", "warn"),)
+        command = Command(report, Report(self._run, lines, progress))
+        self._commands.submit(command, self.send, must_commit=True, slow=len(lines) > INLINE_LINES)
 
     def _send_soon(self) -> None:
         with self._lock:
             if self._is_sending:
                 return
             self._is_sending = True
-        self._loop.call_soon_threadsafe(self._send)
-
-    def _send(self) -> None:
-        if not self._submit(*self._take()):
-            with self._lock:
-                self._is_sending = False
-
-    def _submit(self, lines: tuple[Line, ...], progress: Progress | None) -> bool:
-        if not lines and progress is None:
-            return False
-        command = Command(report, Report(self._run, lines, progress))
-        self._commands.submit(command, self._sent, must_commit=True, slow=len(lines) > INLINE_LINES)
-        return True
-
-    def _sent(self, result: Any) -> None:
-        self._send()
-
-    def _take(self) -> tuple[tuple[Line, ...], Progress | None]:
-        with self._lock:
-            lines, progress, dropped = tuple(self._lines), self._progress, self._dropped
-            self._lines, self._progress, self._dropped = [], None, 0
-        if dropped:
-            lines += (Line(f"{dropped} lines came faster than they could be stored and were dropped", "warn"),)
-        return lines, progress
+        self._loop.call_soon_threadsafe(self.send)
 
 
 def storable(text: str) -> str:

@@ -1,7 +1,6 @@
-"""The paths of a run's files, and the result document that the run may have written."""
+"""The result document that a run may have written."""
 
 import os
-import stat
 from typing import Any
 
 import msgspec
@@ -9,21 +8,8 @@ from msgspec import Struct
 
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT
+from semantica_daemon.supervisor.workspace import open_regular
 from semantica_daemon.wire.run import ErrorClass
-
-
-class Files(Struct, frozen=True):
-    workspace: str
-    output: str
-    result: str
-    log: str
-
-
-def files(workspaces: str, job_id: str, run_count: int) -> Files:
-    """The first run of a job has `job.log`, the second `job.2.log`."""
-    workspace = f"{workspaces}/{job_id}"
-    number = "" if run_count == 1 else f".{run_count}"
-    return Files(workspace, f"{workspace}/output", f"{workspace}/result{number}.json", f"{workspace}/job{number}.log")
 
 
 class Result(Struct, frozen=True):
@@ -38,8 +24,7 @@ NOTHING = Result()
 
 
 def read(path: str) -> Result:
-    """Runs in a thread. The job may have replaced the file by anything: a FIFO does not block, a symbolic link is not
-    followed."""
+    """Runs in a thread."""
     try:
         text = _bytes(path)
         value = msgspec.json.decode(text) if text.strip() else None
@@ -55,16 +40,11 @@ def read(path: str) -> Result:
 
 
 def _bytes(path: str) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(0, "it is no regular file")
-        if found.st_size > LARGEST_RESULT:
-            raise OSError(0, f"it has {found.st_size} bytes; at most {LARGEST_RESULT} are kept")
-        return os.read(handle, LARGEST_RESULT)
-    finally:
-        os.close(handle)
+    with open(path, "rb", buffering=0, opener=open_regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST_RESULT:
+            raise OSError(0, f"it has {size} bytes; at most {LARGEST_RESULT} are kept")
+        return file.read(LARGEST_RESULT)
 
 
 def _class_of(value: Any) -> ErrorClass | None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from semantica_daemon import failpoints
 from semantica_daemon.engine import results
 from semantica_daemon.engine.attempt import Attempt
-from semantica_daemon.engine.results import Files, Result
+from semantica_daemon.engine.results import Result
 from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
 from semantica_daemon.model.outcome import ESCAPED, Outcome
@@ -48,7 +48,7 @@ class SubprocessRun:
         self._supervisors = attempt.dependencies.supervisors
         self._supervisor: SupervisorConnection | None = None
         self._inbox: Inbox
-        self._end_of_pause: asyncio.Future[None] | None = None
+        self._end_of_pause = asyncio.Event()
         self._awaits_start = False
         self._is_late = False
         self._was_killed = False
@@ -69,14 +69,16 @@ class SubprocessRun:
                 self._supervisor.forget(self._run_id)
 
     def terminate(self) -> None:
-        self._end_pause()
+        self._end_of_pause.set()
         if self._supervisor is not None:
             self._supervisor.signal(self._run_id, signal.SIGTERM)
 
     def kill(self) -> bool:
         """Sends SIGKILL once; later calls only check whether the supervisor still answers."""
-        if self._supervisor is None or self._was_killed:
-            self._check_supervisor()
+        if self._supervisor is None:
+            return False
+        if self._was_killed:
+            self._supervisor.check_alive(self._run_id, self._job_id)
             return False
         self._was_killed = True
         self._supervisor.signal(self._run_id, signal.SIGKILL)
@@ -89,10 +91,9 @@ class SubprocessRun:
 
     async def _carry_out(self) -> Outcome:
         claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
-        files = results.files(settings.workspaces, self._job_id, claim.run.run_number)
         secrets = self._attempt.dependencies.secrets.of(self._job_id)
         try:
-            request = spawn_request(claim, settings, files, secrets, self._token)
+            request = spawn_request(claim, settings, secrets, self._token)
         except SecretsLost as lost:
             return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
         report = await self._spawn(request)
@@ -104,7 +105,7 @@ class SubprocessRun:
             outcome = await self._end_processes()
             await self._pause()  # so that a supervisor that dies at once is not started again and again
             return outcome
-        return await self._until_exit(report, files)
+        return await self._until_exit(report, request)
 
     async def _spawn(self, request: SpawnRequest) -> RunReport | None:
         """Returns the first report on the run. Requests again while no process or descriptor is free; None if the run
@@ -138,33 +139,25 @@ class SubprocessRun:
     async def _pause(self) -> None:
         if self._attempt.is_stopping:
             return
-        self._end_of_pause = asyncio.get_running_loop().create_future()
-        timer = self._clock.after(RETRY_AFTER_MS, self._end_pause)
-        await self._end_of_pause
+        self._end_of_pause.clear()
+        timer = self._clock.after(RETRY_AFTER_MS, self._end_of_pause.set)
+        await self._end_of_pause.wait()
         timer.cancel()
-
-    def _end_pause(self) -> None:
-        if self._end_of_pause is not None and not self._end_of_pause.done():
-            self._end_of_pause.set_result(None)
 
     def _start_is_late(self) -> None:
         """A supervisor that has not answered yet may be stuck: new runs get another one, and this run must not start
         any more."""
         self._is_late = True
-        self._end_pause()
+        self._end_of_pause.set()
         if self._awaits_start and self._supervisor is not None:
             self._supervisors.replace(self._supervisor)
             self._supervisor.signal(self._run_id, signal.SIGKILL)
-            self._check_supervisor()
-
-    def _check_supervisor(self) -> None:
-        if self._supervisor is not None:
             self._supervisor.check_alive(self._run_id, self._job_id)
 
-    async def _until_exit(self, report: RunReport, files: Files) -> Outcome:
+    async def _until_exit(self, report: RunReport, request: SpawnRequest) -> Outcome:
         failpoints.hit("after_spawn_before_pid_commit")
         if isinstance(report, Spawned):
-            self._record_start(report.pid, report.started_at, files, has_ended=False)
+            self._record_start(report.pid, report.started_at, request.log, has_ended=False)
         while isinstance(report, Spawned | LeftoversFound):
             report = await self._inbox.get()
             if isinstance(report, LeftoversFound):
@@ -172,19 +165,19 @@ class SubprocessRun:
         if not isinstance(report, Exited):
             return await self._end_processes()
         if report.pid is not None and report.started_at is not None:
-            self._record_start(report.pid, report.started_at, files, has_ended=True)
+            self._record_start(report.pid, report.started_at, request.log, has_ended=True)
         if self._is_late:
             return TOO_LATE
         self._report_log_loss(report)
-        found = await _in_thread(results.read, files.result) if report.has_result else results.NOTHING
+        found = await _in_thread(results.read, request.result) if report.has_result else results.NOTHING
         if found.complaint:
             self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {found.complaint}", "warn"))
         return _outcome(report, found)
 
-    def _record_start(self, pid: int, started_at: int, files: Files, has_ended: bool) -> None:
+    def _record_start(self, pid: int, started_at: int, log_path: str, has_ended: bool) -> None:
         boot_id = self._attempt.dependencies.spawn_settings.boot_id
         self._identity = Identity(self._run_id, pid, started_at, boot_id)
-        begun = Begun(self._attempt.claim.run, pid, started_at, boot_id, files.log)
+        begun = Begun(self._attempt.claim.run, pid, started_at, boot_id, log_path)
         self._attempt.record_start(begun, has_ended)
 
     def _report_log_loss(self, report: Exited) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -35,25 +34,7 @@ class SupervisorLost:
 
 
 RunReport = Spawned | SpawnFailed | LeftoversFound | Exited | SupervisorLost
-
-
-class Inbox:
-    """The reports about one run, in order, for the one task that waits for them."""
-
-    def __init__(self) -> None:
-        self._reports: deque[RunReport] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-
-    def put(self, report: RunReport) -> None:
-        self._reports.append(report)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def get(self) -> RunReport:
-        while not self._reports:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self._reports.popleft()
+Inbox = asyncio.Queue[RunReport]  # the reports about one run, in order
 
 
 class SupervisorConnection(asyncio.BufferedProtocol):
@@ -78,7 +59,7 @@ class SupervisorConnection(asyncio.BufferedProtocol):
     def spawn(self, request: SpawnRequest) -> Inbox:
         inbox = self._inboxes[request.run_id] = Inbox()
         if not self._send(request):
-            inbox.put(SupervisorLost())
+            inbox.put_nowait(SupervisorLost())
         return inbox
 
     def signal(self, run_id: str, number: int) -> None:
@@ -113,17 +94,17 @@ class SupervisorConnection(asyncio.BufferedProtocol):
         if self._kill_timer is not None:
             self._kill_timer.cancel()
             self._kill_timer = None
-        for report in self._decoder.feed(bytes(self._buffer[:nbytes])):
+        for report in self._decoder.feed(self._buffer[:nbytes]):
             if isinstance(report, LogGrew):
                 self._log_grew(report.job_id)
             elif (inbox := self._inboxes.get(report.run_id)) is not None:
-                inbox.put(report)
+                inbox.put_nowait(report)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._inboxes:
             log.error("supervisor_lost", pid=self._process.pid, runs=len(self._inboxes))
         for inbox in self._inboxes.values():
-            inbox.put(SupervisorLost())
+            inbox.put_nowait(SupervisorLost())
         forks.forget(self._handle)
 
     def _send(self, request: Request) -> bool:

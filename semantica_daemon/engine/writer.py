@@ -9,7 +9,7 @@ process that has locked the database.
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
@@ -17,7 +17,6 @@ import structlog
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.commands import CommandQueue, Entry
-from semantica_daemon.engine.thread import Thread
 from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, CommitResult, Database, FailedAfterWrite
 from semantica_daemon.store.writes.claim import claim
@@ -27,8 +26,7 @@ from semantica_daemon.store.writes.lifecycle import nothing
 log = structlog.get_logger()
 
 MOST_IN_BATCH = 100
-BUSY_TRIES = 4
-BUSY_WAIT_S = 0.05
+BUSY_WAITS_S = (0.05, 0.1, 0.2)
 TRY_AGAIN_MS = 500
 SYNC_EVERY_MS = 1000
 
@@ -58,9 +56,10 @@ class Writer:
         self._always_slow = database.always_synced
         self._checkpoint_due = False
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._thread = Thread("writer")
+        self._thread = ThreadPoolExecutor(1, "writer")
+        self._thread.submit(lambda: None)  # starts the thread now: later the system may have none to give
         self._sync_timer: Timer | None = None
-        queue.filled().add_done_callback(self._on_filled)
+        queue.set_writer(self.begin)
 
     async def check_clock_at_start(self) -> None:
         """Handles a clock change that happened while no daemon ran."""
@@ -75,10 +74,6 @@ class Writer:
         """Ends when it is cancelled, or raises the error after which the writer cannot continue."""
         await self._end
 
-    def _on_filled(self, filled: "asyncio.Future[None]") -> None:
-        self._queue.filled().add_done_callback(self._on_filled)
-        self.begin()
-
     def begin(self) -> None:
         """Runs the next batch, unless one is under way."""
         if self._is_busy or self._closed or not len(self._queue):
@@ -87,48 +82,50 @@ class Writer:
         batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
         self._one_by_one = max(0, self._one_by_one - 1)
         if self._always_slow or any(entry.slow for entry in batch) or self._clock_was_set(self._read_clock()):
-            self._thread.put(partial(self._commit_in_thread, batch), partial(self._after_batch, batch))
+            self._commit_in_thread(batch)
         else:
             self._commit_inline(batch)
 
     def _commit_inline(self, batch: list[Entry]) -> None:
+        result: CommitResult | BaseException
         try:
-            committed = self._transact(batch, patient=False)
+            result = self._transact(batch, patient=False)
         except DatabaseBusy:
-            self._thread.put(partial(self._commit_in_thread, batch), partial(self._after_batch, batch))
+            self._commit_in_thread(batch)
+            return
         except BaseException as error:
-            self._after_batch(batch, None, error)
-        else:
-            self._after_batch(batch, committed, None)
+            result = error
+        self._after_batch(batch, result)
+
+    def _commit_in_thread(self, batch: list[Entry]) -> None:
+        commit = asyncio.get_running_loop().run_in_executor(self._thread, self._transact_patiently, batch)
+        commit.add_done_callback(lambda done: self._after_batch(batch, done.exception() or done.result()))
 
     async def close(self) -> None:
         """Called after the last command; checkpoints and closes the database in the writer's thread."""
         self._closed = True
         if self._sync_timer is not None:
             self._sync_timer.cancel()
-        await self._thread.close(self._database.close)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+        self._thread.shutdown(wait=False)
 
-    def _after_batch(self, batch: list[Entry], committed: CommitResult | None, error: BaseException | None) -> None:
+    def _after_batch(self, batch: list[Entry], result: CommitResult | BaseException) -> None:
         try:
-            if committed is not None:
-                self._publish(batch, committed)
+            if isinstance(result, CommitResult):
+                self._publish(batch, result)
+            elif isinstance(result, FailedAfterWrite):
+                self._rerun_apart(batch, result.error)
+            elif isinstance(result, Refusal):
+                self._on_rollback(batch, result)
             else:
-                self._not_committed(batch, error)
+                raise result
         except BaseException as fatal:
             self._stop_daemon(fatal)
             return
         self._is_busy = False
         self._queue.announce_room()
-        if len(self._queue) and (committed is not None or isinstance(error, FailedAfterWrite)):
+        if len(self._queue) and not isinstance(result, Refusal):
             self._queue.announce()
-
-    def _not_committed(self, batch: list[Entry], error: BaseException | None) -> None:
-        if isinstance(error, FailedAfterWrite):
-            self._rerun_apart(batch, error.error)
-        elif isinstance(error, Refusal):
-            self._on_rollback(batch, error)
-        elif error is not None:
-            raise error
 
     def _stop_daemon(self, fatal: BaseException) -> None:
         """Runs no further batch; `work` raises this error, the daemon exits, and the next start recovers."""
@@ -145,15 +142,12 @@ class Writer:
             commands.insert(0, Command(set_clock, reading))
         committed = self._database.transact(commands, self._clock.now(), claim if self.claiming else None, patient)
         if was_set:
-            self._clock_step_handled(reading, committed.results.pop(0))
+            result = committed.results.pop(0)
+            if isinstance(result, Exception):  # the next batch tries again, since the old offset stays
+                log.error("verb_failed", verb=set_clock.__name__, exc_info=result)
+            else:
+                self._offset_ms = reading.offset_ms
         return committed
-
-    def _clock_step_handled(self, reading: Reading, result: Any) -> None:
-        """Remembers the new offset of the clock. If the change could not be handled, the next batch tries again."""
-        if isinstance(result, Exception):
-            log.error("verb_failed", verb=set_clock.__name__, exc_info=result)
-        else:
-            self._offset_ms = reading.offset_ms
 
     def _read_clock(self) -> Reading:
         return Reading(self._boot_id, self._clock.now() - self._clock.elapsed())
@@ -161,18 +155,17 @@ class Writer:
     def _clock_was_set(self, reading: Reading) -> bool:
         return abs(reading.offset_ms - self._offset_ms) >= NOTICED_MS
 
-    def _commit_in_thread(self, batch: list[Entry]) -> CommitResult:
-        """Runs in the writer's thread. While another process has locked the database it retries, BUSY_TRIES times in
-        all."""
-        for attempt in range(BUSY_TRIES - 1):
+    def _transact_patiently(self, batch: list[Entry]) -> CommitResult:
+        """Runs in the writer's thread. Retries while another process has locked the database; checkpoints here, so that
+        a commit on the loop never does."""
+        for wait_s in BUSY_WAITS_S:
             try:
-                return self._checkpointed(self._transact(batch, patient=True))
+                committed = self._transact(batch, patient=True)
+                break
             except DatabaseBusy:
-                time.sleep(BUSY_WAIT_S * 2**attempt)
-        return self._checkpointed(self._transact(batch, patient=True))
-
-    def _checkpointed(self, committed: CommitResult) -> CommitResult:
-        """Checkpoints here, in the thread, so that a commit on the loop never does."""
+                time.sleep(wait_s)
+        else:
+            committed = self._transact(batch, patient=True)
         if self._checkpoint_due:
             self._checkpoint_due = False
             self._database.checkpoint()
@@ -185,15 +178,15 @@ class Writer:
         self.trouble = None
         if committed.must_sync:  # a template made a job durable, which is known only inside the transaction
             sync = Command(nothing, None, durable=True)
-            self._queue.submit(sync, lambda _: self._reply(batch, committed), must_commit=True)
+            self._queue.submit(sync, lambda _: self._reply(batch, committed.results), must_commit=True)
         else:
-            self._reply(batch, committed)
+            self._reply(batch, committed.results)
         self._sync_within(committed)
         for listener in self._listeners:
             listener(committed)
 
-    def _reply(self, batch: list[Entry], committed: CommitResult) -> None:
-        for entry, result in zip(batch, committed.results, strict=True):
+    def _reply(self, batch: list[Entry], results: list[Any]) -> None:
+        for entry, result in zip(batch, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, Refusal):
                 log.error("verb_failed", verb=entry.command.verb.__name__, exc_info=result)
             if entry.done is not None:
@@ -218,12 +211,8 @@ class Writer:
         if len(batch) > 1:
             self._queue.put_back(batch)
             self._one_by_one = len(batch)
-            return
-        (entry,) = batch
-        if not isinstance(error, Refusal):
-            log.error("verb_failed", verb=entry.command.verb.__name__, exc_info=error)
-        if entry.done is not None:
-            entry.done(error)
+        else:
+            self._reply(batch, [error])
 
     def _on_rollback(self, batch: list[Entry], refused: Refusal) -> None:
         """The batch was rolled back, or its outcome is unknown. Replies with the error; commands with `must_commit` are

@@ -29,14 +29,6 @@ class Identity(NamedTuple):
     boot_id: str | None
 
 
-class Scan(NamedTuple):
-    """Every process found, with its run id. `complete` is False if some process ended while it was being read: it may
-    have left a child that this scan did not see."""
-
-    found: dict[Process, str]
-    complete: bool
-
-
 def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
     """Sends SIGKILL to all processes of these runs until none is left; returns the runs that outlast even that."""
     search = _Search(runs)
@@ -44,15 +36,15 @@ def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
     left: dict[Process, str] = {}
     empty_scans = 0
     while left or empty_scans < EMPTY_SCANS:
-        scan = search.scan()
-        left = scan.found | _still_alive(left)
+        found, complete = search.scan()
+        left = found | _still_alive(left)
         if time.monotonic() > until:
             return set(left.values())
         for process in left:
             send_signal(process, signal.SIGKILL)
         if left:
             time.sleep(SCAN_AGAIN_AFTER_S)
-        empty_scans = 0 if left else EMPTY_SCANS if scan.complete else empty_scans + 1
+        empty_scans = 0 if left else EMPTY_SCANS if complete else empty_scans + 1
     return set()
 
 
@@ -63,7 +55,9 @@ class _Search:
         self._by_tag = {tag_for(run.run_id): run for run in runs if run.boot_id in (None, self._boot_id)}
         self._tags = Tags()
 
-    def scan(self) -> Scan:
+    def scan(self) -> tuple[dict[Process, str], bool]:
+        """Every process found, with its run id, and whether the scan is complete. If some process ended while it was
+        being read, it may have left a child that this scan did not see."""
         found, complete = self._marked()
         for run in self._runs.values():
             process = find_process(run.pid) if run.pid is not None and run.boot_id == self._boot_id else None
@@ -75,7 +69,7 @@ class _Search:
             for member in map(find_process, [pid, *descendants_of([pid])])
             if member is not None and member.pid != os.getpid()
         }
-        return Scan(members, complete)
+        return members, complete
 
     def _marked(self) -> tuple[dict[int, str], bool]:
         """The run ids by pid, and whether every process could be read to the end."""

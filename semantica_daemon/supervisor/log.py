@@ -4,12 +4,11 @@ A second file (`.streams`) records which stream each part came from; it exists o
 record for each change of stream. `engine/output` reads both files.
 """
 
-import errno
 import os
-import stat
 from contextlib import suppress
 
 from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, TRUNCATION_NOTICE
+from semantica_daemon.supervisor.workspace import open_regular
 
 STDOUT, STDERR = 0, 1
 
@@ -42,9 +41,6 @@ class Log:
         if not self.is_full:
             self.is_full = True
             self._append(STDERR, TRUNCATION_NOTICE.format(self._limit).encode())
-
-    def drop(self, size: int) -> None:
-        self.dropped += size
 
     def note(self, sentence: str) -> None:
         """Writes a line of the supervisor's own, even beyond the limit."""
@@ -85,13 +81,7 @@ class Log:
 
 
 def _open(path: str) -> int:
-    """The job may have replaced the file by anything, or removed the folder: a FIFO must not block the supervisor, and
-    a symbolic link is not followed."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    """Makes the folder again if the job has removed it."""
     with suppress(OSError):
         os.mkdir(os.path.dirname(path), 0o700)
-    handle = os.open(path, flags, 0o600)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return handle
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -26,9 +26,9 @@ def main() -> None:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.chdir(OWN_CWD)
     os.umask(OWN_UMASK)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    soft = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(soft, open_files) if hard == resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))  # many runs need more descriptors than one job gets
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     Supervisor(Channel(CHANNEL), _child_signals(), open_files).work()

@@ -7,7 +7,7 @@ marshalled list of messages, each a tuple of its kind and its fields; both ends 
 import marshal
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 STREAMS_SUFFIX = ".streams"
 TRUNCATION_NOTICE = "\n[semantica: the log has reached its limit of {} bytes; what follows is dropped]\n"
@@ -93,9 +93,7 @@ class Exited(NamedTuple):
 
 Request = SpawnRequest | SignalRequest | WatchLogRequest
 Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
-KINDS: tuple[type[Any], ...] = (
-    SpawnRequest, SignalRequest, WatchLogRequest, Spawned, SpawnFailed, LeftoversFound, LogGrew, Exited,
-)  # fmt: skip
+KINDS: tuple[type[Any], ...] = (*get_args(Request), *get_args(Report))
 new_tuple = tuple.__new__  # both ends are of one version, so the number of fields needs no check
 NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -107,31 +105,21 @@ def encode(messages: Sequence[Request | Report]) -> bytes:
 
 
 class Decoder:
-    """Cuts a byte stream into messages. A request with megabytes of stdin arrives in many parts, which are joined
-    once."""
+    """Cuts a byte stream into messages. A request with megabytes of stdin arrives in many parts; appending each to a
+    bytearray costs no more than joining them once."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._missing = LENGTH.size  # bytes, before there is anything to decode
+        self._received = bytearray()
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes | bytearray) -> list[Any]:
         """The messages of all frames that are complete by now."""
-        self._missing -= len(data)
-        if self._parts or self._missing > 0:
-            self._parts.append(data)
-            if self._missing > 0:
-                return []
-            data, self._parts = b"".join(self._parts), []
+        self._received += data
         messages: list[Any] = []
-        start, end = 0, LENGTH.size
-        while end <= len(data):
-            size: int = LENGTH.unpack_from(data, start)[0]
-            body, end = end, end + size
-            if end > len(data):
+        while len(self._received) >= LENGTH.size:
+            end = LENGTH.size + LENGTH.unpack_from(self._received)[0]
+            if len(self._received) < end:
                 break
-            messages += [new_tuple(KINDS[kind], fields) for kind, fields in marshal.loads(data[body:end])]
-            start, end = end, end + LENGTH.size
-        if start < len(data):
-            self._parts.append(data[start:])
-        self._missing = end - len(data)
+            body = self._received[LENGTH.size : end]
+            messages += [new_tuple(KINDS[kind], fields) for kind, fields in marshal.loads(body)]
+            del self._received[:end]
         return messages

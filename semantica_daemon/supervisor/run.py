@@ -11,9 +11,8 @@ from semantica_daemon.supervisor.messages import Exited, Spawned, SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
 
 CHUNK = 65_536
-DISCARD_CHUNK = 1 << 20
 AVAILABLE = array("i", [0])  # what FIONREAD fills in
-DEV_NULL = os.open(os.devnull, os.O_RDWR)
+DEV_NULL = os.open(os.devnull, os.O_RDONLY)
 
 
 class Run:
@@ -25,7 +24,7 @@ class Run:
     watch: tuple[int, str] | None = None  # the log size to report, and the job id
     report_due = 0.0  # when its Spawned is sent at the latest
 
-    def __init__(self, request: SpawnRequest, tag: int, open_files: int | None) -> None:
+    def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
         """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
         self.request = request
         self.run_id = request.run_id
@@ -68,8 +67,6 @@ class Run:
         """Moves one chunk of output from the pipe to the log; False at the end of the output."""
         os.set_blocking(pipe, False)  # the job may open the pipe too and read it empty
         try:
-            if self.log.is_full and _discard(pipe, self.log):
-                return True
             data = os.read(pipe, CHUNK)
         except BlockingIOError:
             return True
@@ -118,12 +115,3 @@ def _unnamed_file() -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.unlink(path)
     return handle
-
-
-def _discard(pipe: int, log: Log) -> bool:
-    """Drops output without copying it, where splice exists; False at the end of the output."""
-    if not hasattr(os, "splice"):
-        return False
-    size = os.splice(pipe, DEV_NULL, DISCARD_CHUNK)
-    log.drop(size)
-    return size > 0

@@ -7,7 +7,7 @@ import resource
 import signal
 from collections.abc import Iterable
 
-from semantica_daemon.supervisor.messages import SpawnRequest
+from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 
 # A later try may succeed after these; any other error is the command's own fault.
 RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
@@ -19,56 +19,45 @@ OWN_UMASK = 0o022
 
 
 class SpawnError(Exception):
-    """`part`, `errno` and `retryable` as in the message SpawnFailed."""
+    """The process cannot be started; `report` is the message to the daemon."""
 
-    def __init__(self, message: str, part: str, errno: int, retryable: bool) -> None:
-        super().__init__(message)
-        self.message = message
-        self.part = part
-        self.errno = errno
-        self.retryable = retryable
+    def __init__(self, report: SpawnFailed) -> None:
+        super().__init__(report.message)
+        self.report = report
 
 
-def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int | None) -> int:
-    """The pid. `streams` become its stdin, stdout and stderr; `open_files` is its soft limit of open descriptors, None
-    if it gets that of the supervisor."""
+def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int) -> int:
+    """The pid. `streams` become its stdin, stdout and stderr; `open_files` is its soft limit of open descriptors."""
     stdin, stdout, stderr = streams
     actions = [(DUP2, stdin, 0), (DUP2, stdout, 1), (DUP2, stderr, 2)]
     other_umask, other_cwd = request.umask != OWN_UMASK, request.cwd != OWN_CWD
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A limit below the numbers of the supervisor's own descriptors would make the spawn itself fail.
+    other_limit = max(streams) + SPARE_DESCRIPTORS < open_files < soft
     try:
+        if other_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
         if other_umask:
             os.umask(request.umask)
         if other_cwd:
-            _enter(request.cwd)
-        if open_files is None:
-            return _spawn_first(request, actions)
-        return _spawn_with_limit(request, actions, open_files)
+            _enter(request)
+        return _spawn_first(request, actions)
     finally:
         if other_cwd:
             os.chdir(OWN_CWD)
         if other_umask:
             os.umask(OWN_UMASK)
+        if other_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _spawn_with_limit(request: SpawnRequest, actions: list[tuple[int, int, int]], open_files: int) -> int:
-    """A limit below the numbers of the supervisor's own descriptors would make the spawn itself fail."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(handle for _, handle, _ in actions)
-    if not highest + SPARE_DESCRIPTORS < open_files < soft:
-        return _spawn_first(request, actions)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
+def _enter(request: SpawnRequest) -> None:
     try:
-        return _spawn_first(request, actions)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _enter(cwd: str) -> None:
-    try:
-        os.chdir(cwd)
+        os.chdir(request.cwd)
     except OSError as error:
-        message = f"its cwd {cwd} cannot be used: {error.strerror}"
-        raise SpawnError(message, "cwd", error.errno or 0, error.errno in RETRYABLE) from error
+        message = f"its cwd {request.cwd} cannot be used: {error.strerror}"
+        number = error.errno or 0
+        raise SpawnError(SpawnFailed(request.run_id, message, "cwd", number, number in RETRYABLE)) from error
 
 
 def _spawn_first(request: SpawnRequest, actions: list[tuple[int, int, int]]) -> int:
@@ -98,9 +87,9 @@ def _candidates(request: SpawnRequest) -> Iterable[str]:
 def explain(request: SpawnRequest, error: OSError | ValueError) -> SpawnError:
     """A sentence that names what could not be found or executed, and what to do."""
     number = getattr(error, "errno", None) or errno.EINVAL
-    if number in RETRYABLE:
-        return SpawnError(str(error), "command", number, True)
-    return SpawnError(f"{request.argv[0]} {_reason(request, number)}", "command", number, False)
+    retryable = number in RETRYABLE
+    message = str(error) if retryable else f"{request.argv[0]} {_reason(request, number)}"
+    return SpawnError(SpawnFailed(request.run_id, message, "command", number, retryable))
 
 
 def _reason(request: SpawnRequest, number: int) -> str:

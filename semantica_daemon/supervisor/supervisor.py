@@ -4,7 +4,6 @@ When the daemon is gone, the supervisor ends all runs and then itself. `main` pr
 """
 
 import os
-import resource
 import select
 import signal
 import time
@@ -14,13 +13,7 @@ from contextlib import suppress
 from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor.channel import Channel
-from semantica_daemon.supervisor.messages import (
-    LeftoversFound,
-    LogGrew,
-    SpawnFailed,
-    SpawnRequest,
-    WatchLogRequest,
-)
+from semantica_daemon.supervisor.messages import LeftoversFound, LogGrew, SpawnRequest, WatchLogRequest
 from semantica_daemon.supervisor.run import Run
 from semantica_daemon.supervisor.spawn import SpawnError
 from semantica_daemon.supervisor.trees import ProcessTrees
@@ -32,8 +25,6 @@ REMOVE_AT_EXIT_S = 1
 MAX_UNUSED = 10_000
 MAX_NAMED = 10
 SIGNAL_BYTES = 128  # one record of signalfd
-SPARE_DESCRIPTORS = 64
-DESCRIPTORS_PER_RUN = 7  # two pipes, two files of the log, stdin
 
 
 class Supervisor:
@@ -49,8 +40,6 @@ class Supervisor:
         self._unused: deque[tuple[str, str]] = deque(maxlen=MAX_UNUSED)
         """Workspaces that may be empty, with their output folders, to be removed while no command runs: a second run of
         a job uses the same ones. If there are too many, the oldest are forgotten and stay."""
-        self._most_runs = (open_files - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_RUN
-        self._limit_is_raised = False
         self._poll = select.poll()
         self._timeout_ms: int | None = None
         self._daemon_is_there = True
@@ -108,17 +97,15 @@ class Supervisor:
         try:
             make_workspace(request)
             self._tags.tag_next_spawn(tag)
-            run = Run(request, tag, self._open_files if self._limit_is_raised else None)
+            run = Run(request, tag, self._open_files)
         except SpawnError as error:
             remove_if_empty(request.workspace, request.output)
-            self._channel.send(SpawnFailed(request.run_id, error.message, error.part, error.errno, error.retryable))
+            self._channel.send(error.report)
             return
         self._trees.add(run)
         for pipe in run.pipes:
             self._pipes[pipe] = run
             self._poll.register(pipe, select.POLLIN)
-        if len(self._runs) > self._most_runs:
-            self._raise_descriptor_limit()
         self._channel.delay_spawned(run)
 
     def _watch_log(self, request: WatchLogRequest) -> None:
@@ -186,9 +173,3 @@ class Supervisor:
                 self._unused.append((run.request.workspace, run.request.output))
         run.log.close()
         self._channel.send_exited(run)
-
-    def _raise_descriptor_limit(self) -> None:
-        """Many runs at once need more descriptors than a job gets; `spawn` lowers the limit for each process then."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._limit_is_raised = True
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else soft, hard))

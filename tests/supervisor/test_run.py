@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.supervisor.log import STDERR, STDOUT
-from semantica_daemon.supervisor.messages import SpawnRequest
+from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 from semantica_daemon.supervisor.run import Run
 from semantica_daemon.supervisor.spawn import SpawnError
 from tests.descriptors import own_descriptors
@@ -61,14 +61,14 @@ def to_the_end(run: Run) -> dict[str, int]:
     return {"code": report.code} if report.signal is None else {"signal": report.signal}  # type: ignore[dict-item]
 
 
-def refused(echo: SpawnRequest, **other: Any) -> SpawnError:
+def refused(echo: SpawnRequest, **other: Any) -> SpawnFailed:
     """Why it could not be started; no descriptor and no file is left of it, and we are as we were."""
     before = (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask())
     with pytest.raises(SpawnError) as caught:
         Run(echo._replace(**other), 0, 1024)
     assert (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask()) == before
     assert os.listdir(echo.workspace) == []
-    return caught.value
+    return caught.value.report
 
 
 def umask() -> int:
@@ -199,7 +199,7 @@ def test_no_descriptor_to_be_had_is_worth_asking_again(echo: SpawnRequest, start
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for handle in held:
             os.close(handle)
-    assert (caught.value.errno, caught.value.retryable) == (24, True)
+    assert (caught.value.report.errno, caught.value.report.retryable) == (24, True)
     assert to_the_end(begin(echo, started))["code"] == 0, "and then it can be had"
 
 

@@ -57,5 +57,5 @@ def test_a_folder_that_cannot_be_made_is_no_fault_of_the_command(root: Path) -> 
     root.write_text("in the way")
     with pytest.raises(SpawnError) as error:
         make_workspace(request(root))
-    assert (error.value.part, error.value.retryable) == ("workspace", True)
-    assert f"{root}/a" in error.value.message
+    assert (error.value.report.part, error.value.report.retryable) == ("workspace", True)
+    assert f"{root}/a" in error.value.report.message
