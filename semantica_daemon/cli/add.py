@@ -11,7 +11,7 @@ from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
 from semantica_daemon.client.client import Client, result
 from semantica_daemon.client.connection import Connection
-from semantica_daemon.client.errors import CallRefused, ConnectionLost
+from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA
 
 ONLY_WITH_EVERY = ("zone", "name", "misfire", "overlap")
@@ -33,12 +33,10 @@ def run(arguments: Any, terminal: Terminal) -> None:
         terminal.note(f"job {prose.short_id(ack['job_id'])} starts {text}")
 
 
-def finish(descriptor: int, received: bytes, failure: OSError | None, quiet: bool) -> int:
+def finish(descriptor: int, received: bytes, quiet: bool) -> int:
     """Goes on with a job that the fast path has sent: `received` is the part of the reply that it has read."""
     terminal = Terminal(quiet=quiet)
     connection = Connection(socket.socket(fileno=descriptor), terminal.note, received)
-    if failure is not None and not isinstance(failure, TimeoutError):
-        raise ConnectionLost(f"the connection to the daemon broke: {failure}")
     _print_ack(terminal, result(connection.receive(time.monotonic())))
     return 0
 
