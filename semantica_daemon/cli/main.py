@@ -84,7 +84,7 @@ def dispatch(arguments: list[str]) -> int:
         name = "version"
     if name == "help":
         name, rest = rest[0], [*rest[1:], "--help"]
-    return 0 if name == "rpc" and call_without_parser(rest) else run_command(name, rest)
+    return run_command(name, rest)
 
 
 def command_index(arguments: list[str]) -> int:
@@ -110,14 +110,6 @@ def run_command(name: str, rest: list[str]) -> int:
     full_name, command, rest = parser.select(name, command, rest)
     arguments = parser.Parser(full_name, command).parse(rest)
     return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)) or 0)
-
-
-def call_without_parser(rest: list[str]) -> bool:
-    """Runs `semantica rpc METHOD [JSON]` without argparse; False when there are options to parse."""
-    if not 1 <= len(rest) <= 2 or any(word.startswith("-") and word != "-" for word in rest):
-        return False
-    import_module("semantica_daemon.cli.rpc").call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None)
-    return True
 
 
 def unknown_command(name: str) -> CommandFailed:

@@ -74,14 +74,12 @@ def run(arguments: Any, terminal: Terminal) -> int:
 
 
 def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
-    name, text = (
-        prose.short_id(job_id),
-        "interrupted before the daemon answered; `semantica list` shows whether it has the job",
-    )
-    if job_id:
-        what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
-        text = f"job {name} {what}; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
-    terminal.note(text)
+    if not job_id:
+        return terminal.note("interrupted before the daemon answered; `semantica list` shows whether it has the job")
+    name = prose.short_id(job_id)
+    what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
+    return_by = f"follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+    terminal.note(f"job {name} {what}; {return_by}")
 
 
 def _is_waiting(terminal: Terminal, job_id: str) -> bool:
@@ -103,16 +101,16 @@ def _give_up(number: int, frame: object) -> None:
 
 def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
     end = follow(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
-    if not outcome.exit_code_is_enough(end):
-        by = client.call("job.get", job_id=job_id)["superseded_by"] if end["state"] == "SUPERSEDED" else None
-        terminal.note(outcome.sentence(end, job_id, by))
+    if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
+        return outcome.exit_code(end)
+    job = client.call("job.get", job_id=job_id)
+    if not outcome.exit_code_is_enough(job):
+        terminal.note(outcome.sentence(job, job_id))
     if terminal.as_json:
-        terminal.print_json(client.call("job.get", job_id=job_id))
-    elif is_handler and end["state"] == "DONE":
-        result = client.call("job.get", job_id=job_id)["result_summary"]
-        if result is not None:
-            terminal.print_json(result)
-    return outcome.exit_code(end)
+        terminal.print_json(job)
+    elif job["result_summary"] is not None:
+        terminal.print_json(job["result_summary"])
+    return outcome.exit_code(job)
 
 
 COMMAND = Command(
