@@ -78,7 +78,7 @@ def _add_schedule(arguments: Any, terminal: Terminal) -> None:
 def _put_both(client: Client, spec: Json, params: Json) -> Json:
     """Puts the template and the schedule. When the schedule is refused, the template is as it was before."""
     name = params["name"]
-    before = _existing_template(client, name)
+    before = next((one for one in client.call("template.list")["templates"] if one["name"] == name), None)
     others = [one for one in before["schedules"] if one != name] if before is not None else []
     if others:
         hint = f"choose another --name, or `semantica template put {name}` to change all of them"
@@ -93,15 +93,6 @@ def _put_both(client: Client, spec: Json, params: Json) -> Json:
             client.call("template.put", name=name, spec=before["spec"])
         raise
     return {"template": stored, "schedule": made}
-
-
-def _existing_template(client: Client, name: str) -> Any:
-    try:
-        return client.call("template.get", template_id=name)
-    except CallRefused as refused:
-        if refused.data.get("code") != "E_TEMPLATE_NOT_FOUND":
-            raise
-        return None
 
 
 def _name_of(spec: Json) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW
+from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW, first_word
 from semantica_daemon.cli.errors import CommandFailed, describe, exit_code
 from semantica_daemon.cli.terminal import Terminal, cannot_write, print_error
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
@@ -71,7 +71,7 @@ def _exit_code(action: Callable[[], int], command: str) -> int:
 
 
 def dispatch(arguments: list[str]) -> int:
-    index = command_index(arguments)
+    index = first_word(arguments)
     options, words = arguments[:index], arguments[index:]
     if not words:
         sys.stderr.write(OVERVIEW)
@@ -87,17 +87,9 @@ def dispatch(arguments: list[str]) -> int:
     return run_command(name, rest)
 
 
-def command_index(arguments: list[str]) -> int:
-    """Where the command's name is: the options of every command may precede it."""
-    for index, argument in enumerate(arguments):
-        if argument not in GLOBAL_OPTIONS:
-            return index
-    return len(arguments)
-
-
 def command_name(arguments: list[str]) -> str:
     """`add`, or `schedule put` for a command that has subcommands; empty when no command is given."""
-    words = [word for word in arguments[command_index(arguments) :] if word not in GLOBAL_OPTIONS]
+    words = [word for word in arguments[first_word(arguments) :] if word not in GLOBAL_OPTIONS]
     return " ".join(words[: 2 if words[:1] and words[0] in WITH_SUBCOMMANDS else 1])
 
 

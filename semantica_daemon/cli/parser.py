@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
-from semantica_daemon.cli.commands import GLOBAL_OPTIONS
+from semantica_daemon.cli.commands import first_word
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.json_types import Any
 
@@ -110,7 +110,7 @@ def select(name: str, command: Command | Subcommands, arguments: list[str]) -> t
     """The command itself or its subcommand: its full name, the command, and the arguments without the name."""
     if isinstance(command, Command):
         return name, command, arguments
-    place = next((index for index, word in enumerate(arguments) if word not in GLOBAL_OPTIONS), len(arguments))
+    place = first_word(arguments)
     chosen = arguments[place] if place < len(arguments) else ""
     if chosen in ("-h", "--help"):
         return name, _help_of(name, command), arguments

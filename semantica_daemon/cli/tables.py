@@ -11,7 +11,7 @@ from semantica_daemon.client.json_types import Any, Json
 Cell = str | Callable[[Json], object]  # a field of the item, or a function of it
 Columns = Mapping[str, Cell]
 
-WIDEST = 24  # of the columns that are not flexible
+WIDEST, NARROWEST = 24, 8
 COLOURS = {
     "RUNNING": "cyan", "QUEUED": "blue", "SCHEDULED": "blue", "DONE": "green", "FAILED": "red",
     "CANCELLED": "yellow", "SUPERSEDED": "dim", "SKIPPED_TTL": "dim", "SKIPPED_DEADLINE": "dim", "PAUSED": "yellow",
@@ -57,19 +57,28 @@ def _print_by_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], flexib
     if sys.flags.no_site:  # scripts/semantica starts Python without site-packages, where rich is
         import_module("site").main()
     try:
-        console, tables, texts = (import_module(f"rich.{name}") for name in ("console", "table", "text"))
+        cells, console, tables, texts = (
+            import_module(f"rich.{name}") for name in ("cells", "console", "table", "text")
+        )
     except ImportError:
         return False
+    screen: Any = console.Console(highlight=False)
+    widths = [max(cells.cell_len(row[number]) for row in [columns, *rows]) for number in range(len(columns))]
     drawn: Any = tables.Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        # rich makes only the columns narrower that may wrap; the text of a cell never does.
-        is_flexible = name == flexible
-        drawn.add_column(name, no_wrap=not is_flexible, max_width=None if is_flexible else WIDEST)
+    for name, width in zip(columns, _fitted(columns, widths, flexible, screen.width), strict=True):
+        drawn.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
     for row in rows:
-        drawn.add_row(*(_cell(texts, cell) for cell in row))
-    console.Console(highlight=False).print(drawn)
+        drawn.add_row(*(texts.Text(cell, style=COLOURS.get(cell, "")) for cell in row))
+    screen.print(drawn)
     return True
 
 
-def _cell(texts: Any, cell: str) -> Any:
-    return texts.Text(cell, style=COLOURS.get(cell, ""), no_wrap=True, overflow="ellipsis")
+def _fitted(columns: Sequence[str], widths: Sequence[int], flexible: str, room: int) -> list[int]:
+    """The widths that fit the screen: rich would shorten every column alike, here only the flexible one is long."""
+    fitted = [width if name == flexible else min(width, WIDEST) for name, width in zip(columns, widths, strict=True)]
+    if flexible not in columns:
+        return fitted
+    place = columns.index(flexible)
+    others = sum(fitted) - fitted[place] + 2 * (len(fitted) - 1)
+    fitted[place] = min(fitted[place], max(NARROWEST, room - others))
+    return fitted

@@ -109,8 +109,8 @@ def zone(
         path = given if "zoneinfo/" in given else os.readlink(localtime)
     except OSError:
         path = ""
-    name = path.rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
-    return (name if "zoneinfo/" in path else "") or _first_line(timezone) or "UTC"
+    name = path.partition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
+    return name or _first_line(timezone) or "UTC"
 
 
 def _first_line(path: str) -> str:
