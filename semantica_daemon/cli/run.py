@@ -13,6 +13,7 @@ from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import INTERRUPTED, NO_DAEMON, SIGNALLED
 
 STATE_TIMEOUT_S = 2
+WAKE_EVERY_S = 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -31,6 +32,9 @@ class DetachOnSignal:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # keeps the effect of nohup
                 signal.signal(number, self._handle)
+        # Python handles a signal that comes just before a read blocks only when the read ends or another signal comes.
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, WAKE_EVERY_S, WAKE_EVERY_S)
 
     def allow(self) -> None:
         self._allowed = True
@@ -45,6 +49,7 @@ class DetachOnSignal:
 
     def _detach(self) -> None:
         """Ignores further signals, so that the last note is printed."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise Detached
