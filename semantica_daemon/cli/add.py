@@ -14,16 +14,15 @@ from semantica_daemon.client.connection import Connection
 from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA
 
-ONLY_WITH_EVERY = ("zone", "name", "misfire", "overlap")
 LONGEST_NAME = 40
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.every is not None:
         return _add_schedule(arguments, terminal)
-    for name in ONLY_WITH_EVERY:
-        if getattr(arguments, name) is not None:
-            raise CommandFailed(f"add: --{name} needs --every", "--every '0 3 * * *' makes a schedule")
+    for one in EVERY.options:
+        if getattr(arguments, one.dest) is not None:
+            raise CommandFailed(f"add: --{one.dest} needs --every", "--every '0 3 * * *' makes a schedule")
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
