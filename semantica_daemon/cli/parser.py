@@ -51,21 +51,16 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: list[str]) -> argparse.Namespace:
         """Options may be anywhere before the job's command, which begins with the first word that is not an option, or
         after the first `--`."""
+        takes_command = any(action.dest == "command" for action in self._actions)
         place = arguments.index("--") if "--" in arguments else len(arguments)
-        if self._after_dashes:
-            parsed = self._check(*self.parse_known_intermixed_args(arguments[:place]))
-            parsed.command = arguments[place + 1 :]
-        elif any(action.dest == "command" for action in self._actions):
-            parsed = self._check(*self.parse_known_args(arguments[:place]))
-            parsed.command += arguments[place if parsed.command else place + 1 :]
-        else:
-            parsed = self._check(*self.parse_known_intermixed_args(arguments))
-        return parsed
-
-    def _check(self, parsed: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:
-        """Refuses the first argument that is not known, with the option nearest to it."""
+        parse = self.parse_known_args if takes_command else self.parse_known_intermixed_args
+        parsed, unknown = parse(arguments[:place] if takes_command or self._after_dashes else arguments)
         if unknown:
             self._fail(f"{unknown[0]} is not known here", did_you_mean(unknown[0], self._option_string_actions))
+        if self._after_dashes:
+            parsed.command = arguments[place + 1 :]
+        elif takes_command:
+            parsed.command += arguments[place if parsed.command else place + 1 :]
         return parsed
 
     def error(self, message: str) -> Any:
