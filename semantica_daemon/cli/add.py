@@ -11,19 +11,18 @@ from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
 from semantica_daemon.client.client import Client, result
 from semantica_daemon.client.connection import Connection
-from semantica_daemon.client.errors import CallRefused, ConnectionLost
+from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA
 
-ONLY_WITH_EVERY = ("zone", "name", "misfire", "overlap")
 LONGEST_NAME = 40
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.every is not None:
         return _add_schedule(arguments, terminal)
-    for name in ONLY_WITH_EVERY:
-        if getattr(arguments, name) is not None:
-            raise CommandFailed(f"add: --{name} needs --every", "--every '0 3 * * *' makes a schedule")
+    for one in EVERY.options:
+        if getattr(arguments, one.dest) is not None:
+            raise CommandFailed(f"add: --{one.dest} needs --every", "--every '0 3 * * *' makes a schedule")
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
@@ -33,12 +32,10 @@ def run(arguments: Any, terminal: Terminal) -> None:
         terminal.note(f"job {prose.short_id(ack['job_id'])} starts {text}")
 
 
-def finish(descriptor: int, received: bytes, failure: OSError | None, quiet: bool) -> int:
+def finish(descriptor: int, received: bytes, quiet: bool) -> int:
     """Goes on with a job that the fast path has sent: `received` is the part of the reply that it has read."""
     terminal = Terminal(quiet=quiet)
     connection = Connection(socket.socket(fileno=descriptor), terminal.note, received)
-    if failure is not None and not isinstance(failure, TimeoutError):
-        raise ConnectionLost(f"the connection to the daemon broke: {failure}")
     _print_ack(terminal, result(connection.receive(time.monotonic())))
     return 0
 
@@ -80,7 +77,7 @@ def _add_schedule(arguments: Any, terminal: Terminal) -> None:
 def _put_both(client: Client, spec: Json, params: Json) -> Json:
     """Puts the template and the schedule. When the schedule is refused, the template is as it was before."""
     name = params["name"]
-    before = _existing_template(client, name)
+    before = next((one for one in client.call("template.list")["templates"] if one["name"] == name), None)
     others = [one for one in before["schedules"] if one != name] if before is not None else []
     if others:
         hint = f"choose another --name, or `semantica template put {name}` to change all of them"
@@ -95,15 +92,6 @@ def _put_both(client: Client, spec: Json, params: Json) -> Json:
             client.call("template.put", name=name, spec=before["spec"])
         raise
     return {"template": stored, "schedule": made}
-
-
-def _existing_template(client: Client, name: str) -> Any:
-    try:
-        return client.call("template.get", template_id=name)
-    except CallRefused as refused:
-        if refused.data.get("code") != "E_TEMPLATE_NOT_FOUND":
-            raise
-        return None
 
 
 def _name_of(spec: Json) -> str:

@@ -51,3 +51,8 @@ exit codes
   65 wrong data: no such job, an ambiguous id, a conflicting key or generation, a payload that does not fit
   70 an error inside Semantica   75 try again later   77 not permitted   78 configuration
 """
+
+
+def first_word(arguments: list[str]) -> int:
+    """Where the name of a command or subcommand is: the options of every command may precede it."""
+    return next((index for index, word in enumerate(arguments) if word not in GLOBAL_OPTIONS), len(arguments))

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from semantica_daemon import PROTOCOL, VERSION, prose
 from semantica_daemon.cli import format, machine, status
@@ -130,16 +131,10 @@ def _no_daemon(paths: Paths, missing: NoDaemon) -> Finding:
     log = printable(paths.log)
     if missing.exit_code != NO_DAEMON:
         return FAIL, "daemon", missing.message, "" if missing.exit_code == CONFIGURATION else f"see its log: {log}"
-    if _is_held(paths):
-        return FAIL, "daemon", "one is running and does not answer", f"wait a moment and try again; its log: {log}"
+    with suppress(OSError):  # of a folder that cannot be read, which is reported already
+        if daemon_lock.is_held(paths.lock):
+            return FAIL, "daemon", "one is running and does not answer", f"wait a moment and try again; its log: {log}"
     return WARN, "daemon", "none is running", "`semantica doctor --start` starts one and tests it"
-
-
-def _is_held(paths: Paths) -> bool:
-    try:
-        return daemon_lock.is_held(paths.lock)
-    except OSError:
-        return False
 
 
 def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:

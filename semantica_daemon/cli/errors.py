@@ -30,11 +30,10 @@ MISSING_OPTIONS = {
 
 
 class CommandFailed(Exception):
-    """A command ends here: `message` says what is wrong, `hint` what to do."""
+    """A command ends here: the message says what is wrong, `hint` what to do."""
 
     def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)
-        self.message = message
         self.exit_code = exit_code
         self.hint = hint
 
@@ -62,12 +61,7 @@ def _hint(data: Json, field: str, command: str) -> str:
     if data.get("code") == "E_PARAMS" and field in MISSING_OPTIONS:
         return MISSING_OPTIONS[field]
     template = SHELL_HINTS.get(str(data.get("code")))
-    return str(data.get("hint") or "") if template is None else template.format_map(_Fields(data))
-
-
-class _Fields(Json):
-    def __missing__(self, name: str) -> str:
-        return name.upper()
+    return str(data.get("hint") or "") if template is None else template.format_map(data)
 
 
 def exit_code(error: Exception) -> int:

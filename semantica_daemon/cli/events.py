@@ -102,12 +102,8 @@ def text(event: Json) -> str:
     return format.clean(f"{format.instant(event['timestamp_at'])}  {level}{message}").rstrip()
 
 
-def _facts(payload: object) -> str:
-    if not payload:
-        return ""
-    if not isinstance(payload, dict):
-        return json.dumps(payload, ensure_ascii=False)[:LONGEST_FACTS]
-    return " ".join(f"{name}={_value(name, value)}" for name, value in payload.items())[:LONGEST_FACTS]
+def _facts(payload: Json | None) -> str:
+    return " ".join(f"{name}={_value(name, value)}" for name, value in (payload or {}).items())[:LONGEST_FACTS]
 
 
 def _value(name: str, value: object) -> str:

@@ -12,7 +12,7 @@ from semantica_daemon import paths as locations
 from semantica_daemon.cli import last_job
 from semantica_daemon.environment import is_text, variables_to_send
 
-FLAGS = {"-q": "quiet", "--quiet": "quiet", "--durable": "durable", "--no-autostart": "no_autostart"}
+# The options that have a value, and the fields they set.
 VALUES = {
     "-Q": "queue", "--queue": "queue", "-t": "user_tag", "--tag": "user_tag", "-g": "chain_group_id",
     "--group": "chain_group_id", "-k": "idempotency_key", "--key": "idempotency_key", "-s": "subject_key",
@@ -21,7 +21,7 @@ VALUES = {
 LONGEST_TYPE = 128
 LATE_S = 8.0
 CHUNK = 65_536
-INTERRUPTED, BROKEN_PIPE = 130, 141
+INTERRUPTED = 130
 # The reply to a job that is simply queued; its id, queue and generation are the parts that vary.
 REPLY_START = b'{"jsonrpc":"2.0","id":1,"result":{"job_id":"'
 REPLY_STATE = b'","state":"QUEUED","generation":'
@@ -34,8 +34,6 @@ def run(arguments: list[str]) -> None:
         for descriptor in (0, 1, 2):
             os.fstat(descriptor)
         spec, quiet = parse(arguments)
-        if not spec:
-            return
         line = request(spec)
         paths = locations.find(os.environ)
         connection = _connect(paths.socket)
@@ -43,45 +41,40 @@ def run(arguments: list[str]) -> None:
         return
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
-    if connection is not None:
-        os._exit(_add(connection, line, paths, quiet))
+    os._exit(_add(connection, line, paths, quiet))
 
 
 def parse(arguments: list[str]) -> "tuple[dict[str, object], bool]":
-    """The JobSpec and whether --quiet is given; an empty spec for arguments that the ordinary path has to parse."""
-    if "--" not in arguments:
-        return {}, False
+    """The JobSpec and whether --quiet is given; ValueError for arguments that the ordinary path has to parse."""
     place = arguments.index("--")
-    argv = arguments[place + 1 :]
-    given = _options(arguments[:place])
-    cwd = os.getcwd()
-    if given is None or not argv or not all(map(is_text, [*argv, *arguments[:place], cwd])):
-        return {}, False
-    flags, spec = given
-    if "durable" in flags:
-        spec["durable"] = True
-    job_type = job_type_of(argv, spec.get("subject_key") or None)  # type: ignore[arg-type]
+    argv, cwd = arguments[place + 1 :], os.getcwd()
+    if not argv or not all(map(is_text, [*arguments, cwd])):
+        raise ValueError
+    spec, quiet = _options(arguments[:place])
+    job_type = job_type_of(argv, spec.get("subject_key"))  # type: ignore[arg-type]
     spec |= command_fields(argv, cwd, current_umask(), job_type)
     spec["env_vars"] = variables_to_send(os.environ)
-    return spec, "quiet" in flags
+    return spec, quiet
 
 
-def _options(words: list[str]) -> "tuple[set[str], dict[str, object]] | None":
-    """The flags and the fields that are set; None when a word is not one of the options known here."""
-    flags: set[str] = set()
+def _options(words: list[str]) -> "tuple[dict[str, object], bool]":
+    """The fields that are set and whether --quiet is given; ValueError for other options than the usual ones."""
     fields: dict[str, object] = {}
+    quiet = False
     rest = iter(words)
     for word in rest:
-        if word in FLAGS:
-            flags.add(FLAGS[word])
-        elif word in VALUES:
+        if word in VALUES:
             value = next(rest, "")
             if not value or value[0] == "-":
-                return None
+                raise ValueError
             fields[VALUES[word]] = value
-        else:
-            return None
-    return flags, fields
+        elif word == "--durable":
+            fields["durable"] = True
+        elif word in ("-q", "--quiet"):
+            quiet = True
+        elif word != "--no-autostart":
+            raise ValueError
+    return fields, quiet
 
 
 def request(spec: "dict[str, object]") -> bytes:
@@ -101,50 +94,39 @@ def _encoded(value: object) -> str:
     return "true" if value is True else str(value)
 
 
-def _connect(path: str) -> "_socket.socket | None":
-    """None when the socket belongs to another user; raises OSError when no daemon accepts the connection."""
+def _connect(path: str) -> "_socket.socket":
+    """Raises OSError when no daemon of this user accepts the connection."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(0)
     connection.connect(path)
     if hasattr(_socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         if int.from_bytes(credentials[4:8], sys.byteorder) != os.getuid():
-            return None
+            raise PermissionError
     return connection
 
 
 def _add(connection: "_socket.socket", line: bytes, paths: locations.Paths, quiet: bool) -> int:
-    """Sends the job and prints its id; returns the exit code."""
+    """Sends the job and prints its id; returns the exit code. Every failure is left to the ordinary path, which meets
+    it again: at the connection, or at stdout."""
     reply = b""
-    failure: OSError | None = None
     try:
         connection.settimeout(LATE_S)
         connection.sendall(line)
         reply = connection.recv(CHUNK)
+        if reply.startswith(REPLY_START) and REPLY_STATE in reply and reply.endswith(REPLY_END):
+            job_id = reply[len(REPLY_START) : len(REPLY_START) + 36]
+            last_job.remember(paths, job_id.decode())
+            os.write(1, job_id + b"\n")
+            return 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:
-        failure = error
-    if reply.startswith(REPLY_START) and REPLY_STATE in reply and reply.endswith(REPLY_END):
-        code = _print(reply[len(REPLY_START) : len(REPLY_START) + 36], paths)
-        if code is not None:
-            return code
+    except OSError:
+        pass
     from semantica_daemon.cli import add, main  # noqa: PLC0415
 
     main.secure_streams()
-    return main.guarded(lambda: add.finish(connection.detach(), reply, failure, quiet), "add")
-
-
-def _print(job_id: bytes, paths: locations.Paths) -> int | None:
-    """The exit code; None when stdout cannot be written to, which the ordinary path reports."""
-    last_job.remember(paths, job_id.decode())
-    try:
-        os.write(1, job_id + b"\n")
-    except BrokenPipeError:
-        return BROKEN_PIPE
-    except OSError:
-        return None
-    return 0
+    return main.guarded(lambda: add.finish(connection.detach(), reply, quiet), "add")
 
 
 def command_fields(argv: list[str], cwd: str, umask: int, job_type: str) -> "dict[str, object]":

@@ -1,6 +1,7 @@
 """Instants, sizes, jobs and untrusted text as cells of a table; `prose` has durations and sentences."""
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 
@@ -61,12 +62,7 @@ def what(job: Json) -> str:
 def command(job: Json) -> str:
     """Quoted for a shell; empty for a job without a command."""
     argv = (job["payload"] or {}).get("argv") if job["execution_mode"] == "SUBPROCESS" else None
-    return " ".join(_quoted(str(word)) for word in argv) if argv else ""
-
-
-def _quoted(word: str) -> str:
-    plain = word and all(char.isalnum() or char in "@%+=:,./-_" for char in word)
-    return word if plain else "'" + word.replace("'", "'\"'\"'") + "'"
+    return shlex.join(map(str, argv)) if argv else ""
 
 
 def took(job: Json) -> str | None:

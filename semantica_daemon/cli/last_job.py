@@ -25,11 +25,8 @@ def remember(paths: Paths, job_id: str) -> None:
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            os.write(handle, f"{job_id}\n".encode())
-        finally:
-            os.close(handle)
+        with open(temporary, "wb") as file:
+            file.write(f"{job_id}\n".encode())
         os.replace(temporary, path)
     except OSError:
         pass

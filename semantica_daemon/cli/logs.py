@@ -34,19 +34,18 @@ def run(arguments: Any, terminal: Terminal) -> None:
         job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
         if job["execution_mode"] == "IN_PROCESS":
             return _print_log_events(client, terminal, job, arguments)
-        if arguments.run is not None:
-            wait_ms = LONG_WAIT_MS if arguments.follow else 0
-            _print_run(client, terminal, job, arguments, {"run": arguments.run}, wait_ms)
-            return
-        last = _print_run(client, terminal, job, arguments, {}, 0)
-        if arguments.follow:
+        last = _print_run(client, terminal, job["job_id"], arguments)
+        if arguments.follow and arguments.run is None:
             _follow(client, terminal, job["job_id"], arguments, last)
 
 
-def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any, attempt: Json, wait_ms: int) -> Json:
-    """Prints the output of one run: so far, or to its end when there is a wait. Returns the last reply."""
+def _print_run(client: Client, terminal: Terminal, job_id: str, arguments: Any) -> Json:
+    """Prints the output of the newest run so far, or of the given one, with --follow to its end; returns the last
+    reply."""
+    attempt = {} if arguments.run is None else {"run": arguments.run}
+    wait_ms = LONG_WAIT_MS if attempt and arguments.follow else 0
     kept: Pieces = []
-    for reply in output.of_run(client, job["job_id"], attempt, wait_ms):
+    for reply in output.of_run(client, job_id, attempt, wait_ms):
         if arguments.lines is None or wait_ms:
             _print_pieces(terminal, arguments, reply, output.pieces(reply))
         else:
@@ -55,7 +54,7 @@ def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any, at
     if reply["truncated"]:
         terminal.note(LOG_INCOMPLETE)
     if reply["run_id"] is None and not arguments.follow:
-        terminal.note(f"job {prose.short_id(job['job_id'])} has not run: it is {reply['state']}")
+        terminal.note(f"job {prose.short_id(job_id)} has not run: it is {reply['state']}")
     return reply
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW
+from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW, first_word
 from semantica_daemon.cli.errors import CommandFailed, describe, exit_code
 from semantica_daemon.cli.terminal import Terminal, cannot_write, print_error
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
@@ -71,7 +71,7 @@ def _exit_code(action: Callable[[], int], command: str) -> int:
 
 
 def dispatch(arguments: list[str]) -> int:
-    index = command_index(arguments)
+    index = first_word(arguments)
     options, words = arguments[:index], arguments[index:]
     if not words:
         sys.stderr.write(OVERVIEW)
@@ -84,20 +84,12 @@ def dispatch(arguments: list[str]) -> int:
         name = "version"
     if name == "help":
         name, rest = rest[0], [*rest[1:], "--help"]
-    return 0 if name == "rpc" and call_without_parser(rest) else run_command(name, rest)
-
-
-def command_index(arguments: list[str]) -> int:
-    """Where the command's name is: the options of every command may precede it."""
-    for index, argument in enumerate(arguments):
-        if argument not in GLOBAL_OPTIONS:
-            return index
-    return len(arguments)
+    return run_command(name, rest)
 
 
 def command_name(arguments: list[str]) -> str:
     """`add`, or `schedule put` for a command that has subcommands; empty when no command is given."""
-    words = [word for word in arguments[command_index(arguments) :] if word not in GLOBAL_OPTIONS]
+    words = [word for word in arguments[first_word(arguments) :] if word not in GLOBAL_OPTIONS]
     return " ".join(words[: 2 if words[:1] and words[0] in WITH_SUBCOMMANDS else 1])
 
 
@@ -110,14 +102,6 @@ def run_command(name: str, rest: list[str]) -> int:
     full_name, command, rest = parser.select(name, command, rest)
     arguments = parser.Parser(full_name, command).parse(rest)
     return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)) or 0)
-
-
-def call_without_parser(rest: list[str]) -> bool:
-    """Runs `semantica rpc METHOD [JSON]` without argparse; False when there are options to parse."""
-    if not 1 <= len(rest) <= 2 or any(word.startswith("-") and word != "-" for word in rest):
-        return False
-    import_module("semantica_daemon.cli.rpc").call(Terminal(), rest[0], rest[1] if len(rest) == 2 else None)
-    return True
 
 
 def unknown_command(name: str) -> CommandFailed:

@@ -32,13 +32,11 @@ def exit_code(job: Json) -> int:
     return int(job["exit_code"] or WITHOUT_CODE)
 
 
-def sentence(job: Json, job_id: str, superseded_by: str | None = None) -> str:
-    """Empty for DONE."""
+def sentence(job: Json, job_id: str) -> str:
+    """For a job that is not DONE; only job.get and job.wait return what superseded it."""
     name = f"job {prose.short_id(job_id)}"
-    if job["state"] == "DONE":
-        return ""
-    if superseded_by is not None:
-        return f"{name} was superseded by {prose.short_id(superseded_by)}"
+    if job.get("superseded_by") is not None:
+        return f"{name} was superseded by {prose.short_id(job['superseded_by'])}"
     if job["state"] != "FAILED":
         return f"{name} {SENTENCES.get(job['state'], 'is ' + job['state'])}"
     error = job["error"] or {}

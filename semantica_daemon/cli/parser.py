@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
-from semantica_daemon.cli.commands import GLOBAL_OPTIONS
+from semantica_daemon.cli.commands import first_word
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.json_types import Any
 
@@ -51,21 +51,16 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: list[str]) -> argparse.Namespace:
         """Options may be anywhere before the job's command, which begins with the first word that is not an option, or
         after the first `--`."""
+        takes_command = any(action.dest == "command" for action in self._actions)
         place = arguments.index("--") if "--" in arguments else len(arguments)
-        if self._after_dashes:
-            parsed = self._check(*self.parse_known_intermixed_args(arguments[:place]))
-            parsed.command = arguments[place + 1 :]
-        elif any(action.dest == "command" for action in self._actions):
-            parsed = self._check(*self.parse_known_args(arguments[:place]))
-            parsed.command += arguments[place if parsed.command else place + 1 :]
-        else:
-            parsed = self._check(*self.parse_known_intermixed_args(arguments))
-        return parsed
-
-    def _check(self, parsed: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:
-        """Refuses the first argument that is not known, with the option nearest to it."""
+        parse = self.parse_known_args if takes_command else self.parse_known_intermixed_args
+        parsed, unknown = parse(arguments[:place] if takes_command or self._after_dashes else arguments)
         if unknown:
             self._fail(f"{unknown[0]} is not known here", did_you_mean(unknown[0], self._option_string_actions))
+        if self._after_dashes:
+            parsed.command = arguments[place + 1 :]
+        elif takes_command:
+            parsed.command += arguments[place if parsed.command else place + 1 :]
         return parsed
 
     def error(self, message: str) -> Any:
@@ -110,7 +105,7 @@ def select(name: str, command: Command | Subcommands, arguments: list[str]) -> t
     """The command itself or its subcommand: its full name, the command, and the arguments without the name."""
     if isinstance(command, Command):
         return name, command, arguments
-    place = next((index for index, word in enumerate(arguments) if word not in GLOBAL_OPTIONS), len(arguments))
+    place = first_word(arguments)
     chosen = arguments[place] if place < len(arguments) else ""
     if chosen in ("-h", "--help"):
         return name, _help_of(name, command), arguments

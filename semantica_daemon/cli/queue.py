@@ -6,8 +6,6 @@ from semantica_daemon.cli.command import Any, Command, Json, Option, Subcommands
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.parser import whole_number
 
-SETTINGS = ("slots", "max_queued", "on_running")
-
 
 def _state(queue: Json) -> str:
     return ("PAUSED" if queue["paused"] else "open") + _until(queue)
@@ -53,7 +51,7 @@ def _which(done: Json) -> str:
 
 
 def set_limits(arguments: Any, terminal: Terminal) -> None:
-    given = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
+    given = {one.dest: value for one in LIMITS if (value := getattr(arguments, one.dest)) is not None}
     if not (arguments.name and given):
         hint = "semantica queue set QUEUE --slots N [--max-queued N] [--on-running finish|cancel]"
         raise CommandFailed("queue set: give a queue and at least one setting", hint)
@@ -67,9 +65,9 @@ def _report(terminal: Terminal, done: Json, sentence: str) -> None:
 
 
 NAME = Option("name QUEUE", "which queue (default: all of them)", nargs="?")
+WHICH = Option("name QUEUE", "which queue", nargs="?")
 FOR = Option("--for D", "resume after this (default: never)", times.duration, dest="duration")
 LIMITS = [
-    Option("name QUEUE", "which queue", nargs="?"),
     Option("--slots N", "how many of its jobs run at once; 0 = none", whole_number),
     Option("--max-queued N", "refuse more waiting jobs than this", whole_number),
     Option("--on-running {finish,cancel}", "what a newer generation does to a running job"),
@@ -81,7 +79,7 @@ COMMAND = Subcommands(
         "list": Command("List queues.", list_queues, [NAME], "semantica queue list build"),
         "pause": Command("Start no more jobs.", pause, [NAME, FOR], "semantica queue pause build --for 10m"),
         "resume": Command("Start jobs again.", resume, [NAME], "semantica queue resume build"),
-        "set": Command("Set the limits of a queue.", set_limits, LIMITS, SET_EXAMPLE),
+        "set": Command("Set the limits of a queue.", set_limits, [WHICH, *LIMITS], SET_EXAMPLE),
     },
     f"""
   semantica queue

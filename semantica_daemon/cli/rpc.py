@@ -1,4 +1,4 @@
-"""`semantica rpc METHOD [JSON]`: calls any method and prints its result. `main` calls it without argparse if it can."""
+"""`semantica rpc METHOD [JSON]`: calls any method and prints its result."""
 
 import sys
 
@@ -7,12 +7,9 @@ from semantica_daemon.cli.payload import parse_object
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
-    call(terminal, arguments.method, arguments.params)
-
-
-def call(terminal: Terminal, method: str, text: str | None) -> None:
-    params = {} if text is None else parse_object(sys.stdin.read() if text == "-" else text, "the parameters")
-    terminal.print_json(terminal.call(method, **params))
+    text = sys.stdin.read() if arguments.params == "-" else arguments.params
+    params = {} if text is None else parse_object(text, "the parameters")
+    terminal.print_json(terminal.call(arguments.method, **params))
 
 
 OPTIONS = [

@@ -13,6 +13,7 @@ from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import INTERRUPTED, NO_DAEMON, SIGNALLED
 
 STATE_TIMEOUT_S = 2
+WAKE_EVERY_S = 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -31,6 +32,9 @@ class DetachOnSignal:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # keeps the effect of nohup
                 signal.signal(number, self._handle)
+        # Python handles a signal that comes just before a read blocks only when the read ends or another signal comes.
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, WAKE_EVERY_S, WAKE_EVERY_S)
 
     def allow(self) -> None:
         self._allowed = True
@@ -45,6 +49,7 @@ class DetachOnSignal:
 
     def _detach(self) -> None:
         """Ignores further signals, so that the last note is printed."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise Detached
@@ -74,14 +79,12 @@ def run(arguments: Any, terminal: Terminal) -> int:
 
 
 def _print_how_to_return(terminal: Terminal, job_id: str) -> None:
-    name, text = (
-        prose.short_id(job_id),
-        "interrupted before the daemon answered; `semantica list` shows whether it has the job",
-    )
-    if job_id:
-        what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
-        text = f"job {name} {what}; follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
-    terminal.note(text)
+    if not job_id:
+        return terminal.note("interrupted before the daemon answered; `semantica list` shows whether it has the job")
+    name = prose.short_id(job_id)
+    what = "stays in the queue" if _is_waiting(terminal, job_id) else "goes on"
+    return_by = f"follow it with `semantica logs -f {name}`, end it with `semantica cancel {name}`"
+    terminal.note(f"job {name} {what}; {return_by}")
 
 
 def _is_waiting(terminal: Terminal, job_id: str) -> bool:
@@ -103,16 +106,16 @@ def _give_up(number: int, frame: object) -> None:
 
 def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
     end = follow(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
-    if not outcome.exit_code_is_enough(end):
-        by = client.call("job.get", job_id=job_id)["superseded_by"] if end["state"] == "SUPERSEDED" else None
-        terminal.note(outcome.sentence(end, job_id, by))
+    if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
+        return outcome.exit_code(end)
+    job = client.call("job.get", job_id=job_id)
+    if not outcome.exit_code_is_enough(job):
+        terminal.note(outcome.sentence(job, job_id))
     if terminal.as_json:
-        terminal.print_json(client.call("job.get", job_id=job_id))
-    elif is_handler and end["state"] == "DONE":
-        result = client.call("job.get", job_id=job_id)["result_summary"]
-        if result is not None:
-            terminal.print_json(result)
-    return outcome.exit_code(end)
+        terminal.print_json(job)
+    elif job["result_summary"] is not None:
+        terminal.print_json(job["result_summary"])
+    return outcome.exit_code(job)
 
 
 COMMAND = Command(

@@ -68,8 +68,7 @@ def put(arguments: Any, terminal: Terminal) -> None:
 
 def settings(arguments: Any, cron: str) -> Json:
     """The parameters of schedule.put that `add --every` sets too."""
-    policies = {"misfire": arguments.misfire, "overlap": arguments.overlap}
-    given = {name: value for name, value in policies.items() if value is not None}
+    given = {one.dest: value for one in POLICIES if (value := getattr(arguments, one.dest)) is not None}
     return {"cron_expression": cron, "timezone": arguments.zone or times.zone(), **given}
 
 

@@ -23,16 +23,13 @@ def table(columns: Columns, items: Sequence[Json], flexible: str = "", nothing: 
     if not items:
         return print_error(nothing)
     names = list(columns)
-    cells = [[clean(_text(_value(item, cell))) for cell in columns.values()] for item in items]
+    cells = [[clean(_text(item, cell)) for cell in columns.values()] for item in items]
     if not (sys.stdout.isatty() and _print_by_rich(names, cells, flexible)):
         _print_plain([[name.upper() for name in names], *cells])
 
 
-def _value(item: Json, cell: Cell) -> object:
-    return item[cell] if isinstance(cell, str) else cell(item)
-
-
-def _text(value: object) -> str:
+def _text(item: Json, cell: Cell) -> str:
+    value = item[cell] if isinstance(cell, str) else cell(item)
     return "-" if value is None else str(value)
 
 

@@ -73,14 +73,10 @@ def cannot_write(error: OSError) -> CommandFailed:
 
 def print_error(text: str, hint: str = "") -> None:
     """To stderr. Errors of the streams are ignored: a closed terminal must not change what the command does."""
-    _try_to(sys.stdout.flush)
     lines = [f"semantica: {clean(text)}", *([f"  {clean(hint)}"] if hint else [])]
-    _try_to(lambda: sys.stderr.write("\n".join([*lines, ""])))
-    _try_to(sys.stderr.flush)
-
-
-def _try_to(step: Callable[[], object]) -> None:
-    try:
-        step()
-    except (OSError, ValueError):
-        return
+    for stream, data in ((sys.stdout, ""), (sys.stderr, "\n".join([*lines, ""]))):
+        try:
+            stream.write(data)
+            stream.flush()
+        except (OSError, ValueError):
+            continue

@@ -8,6 +8,7 @@ import re
 import time
 
 from semantica_daemon.cli import format
+from semantica_daemon.client.json_types import Any
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 # Not compiled here: most commands never use them.
@@ -40,30 +41,32 @@ def duration(text: str) -> int:
 def instant(text: str, now: int | None = None) -> int:
     """Epoch milliseconds, of "now", a duration from now, a time of day (the next one), or a date and time."""
     words = " ".join(text.lower().split())
-    for read in (_from_now, _time_of_day, _date):
-        if (found := read(words, format.now() if now is None else now)) is not None:
-            return max(0, found)
-    raise ValueError(f"{text!r} is not a time: {FORMATS}")
+    now = format.now() if now is None else now
+    found = _from_now(words, now) or _time_of_day(words, now) or _date(words)
+    if not found:
+        raise ValueError(f"{text!r} is not a time: {FORMATS}")
+    return max(0, next((at for at in found if at > now), found[0]))
 
 
-def _from_now(words: str, now: int) -> int | None:
+def _from_now(words: str, now: int) -> list[int]:
     """A plain number counts as seconds only after `in` or `+`, because it could be an hour or a date as well."""
     if words == "now":
-        return now
+        return [now]
     bare = re.sub(r"^(in |\+ ?)", "", words)
-    if re.fullmatch(rf"({PART})+" + ("" if bare == words else f"|{NUMBER}"), bare):
-        return now + duration(bare)
-    return None
+    is_duration = re.fullmatch(rf"({PART})+" + ("" if bare == words else f"|{NUMBER}"), bare)
+    return [now + duration(bare)] if is_duration else []
 
 
-def _time_of_day(words: str, now: int) -> int | None:
+def _time_of_day(words: str, now: int) -> list[int]:
+    """That time on each of the days that can be meant, the nearest first."""
+    from datetime import datetime, timedelta  # noqa: PLC0415
+
     match = re.fullmatch(rf"(?:([a-z]+) )?{CLOCK}", words)
-    ahead = () if match is None else _days_ahead(match[1], now)
-    if match is None or not ahead:
-        return None
-    clock = [int(part or 0) for part in match.groups()[1:]]
-    instants = [at for days in ahead for at in _on_day(now, days, *clock)]
-    return next((at for at in instants if at > now), instants[0])
+    if match is None:
+        return []
+    hour, minute, second = (int(part or 0) for part in match.groups()[1:])
+    today = datetime.fromtimestamp(now / 1000).replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
+    return [at for days in _days_ahead(match[1], now) for at in _instants(today + timedelta(days))]
 
 
 def _days_ahead(day: str | None, now: int) -> tuple[int, ...]:
@@ -79,28 +82,20 @@ def _days_ahead(day: str | None, now: int) -> tuple[int, ...]:
     return days, days + 7
 
 
-def _on_day(now: int, days: int, hour: int, minute: int, second: int) -> list[int]:
-    """Two instants in the hour that daylight saving repeats, else one. A time in the skipped hour moves forward."""
-    from datetime import datetime, timedelta  # noqa: PLC0415
-
-    today = datetime.fromtimestamp(now / 1000)
-    first = today.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0) + timedelta(days)
-    second_time = first.replace(fold=1)
-    repeated = datetime.fromtimestamp(second_time.timestamp()) == first
-    return [round(one.timestamp() * 1000) for one in ([first, second_time] if repeated else [first])]
-
-
-def _date(words: str, now: int) -> int | None:
+def _date(words: str) -> list[int]:
     from datetime import datetime  # noqa: PLC0415
 
     if words.isdecimal():  # fromisoformat would take it for a date without dashes
-        return None
+        return []
     try:
-        date = datetime.fromisoformat(words.upper())
-        instants = [round(one.timestamp() * 1000) for one in (date, date.replace(fold=1))]
-        return next((at for at in instants if at > now), instants[0])
+        return _instants(datetime.fromisoformat(words.upper()))
     except (ValueError, OverflowError, OSError):
-        return None
+        return []
+
+
+def _instants(date: Any) -> list[int]:
+    """Two different ones in the hour that daylight saving repeats. A time in the skipped hour moves forward."""
+    return [round(one.timestamp() * 1000) for one in (date, date.replace(fold=1))]
 
 
 def zone(
@@ -114,8 +109,8 @@ def zone(
         path = given if "zoneinfo/" in given else os.readlink(localtime)
     except OSError:
         path = ""
-    name = path.rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
-    return (name if "zoneinfo/" in path else "") or _first_line(timezone) or "UTC"
+    name = path.partition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
+    return name or _first_line(timezone) or "UTC"
 
 
 def _first_line(path: str) -> str:

@@ -27,7 +27,7 @@ def _report(waited: Json, terminal: Terminal) -> int:
         terminal.note(f"job {prose.short_id(job['job_id'])} is still {job['state']}")
         return TIMED_OUT
     if job["state"] != "DONE":
-        terminal.note(outcome.sentence(job, job["job_id"], job["superseded_by"]))
+        terminal.note(outcome.sentence(job, job["job_id"]))
     return outcome.exit_code(job)
 
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from semantica_daemon import paths as locations
-from semantica_daemon.client.connect import RETRY_EVERY_S, connect_or_start
+from semantica_daemon.client.connect import RETRY_EVERY_S, attempts, connect_or_start
 from semantica_daemon.client.connection import Connection
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Any, Json
-from semantica_daemon.client.subscription import Subscription
+from semantica_daemon.client.subscription import Subscription, events_of
 from semantica_daemon.environment import variables_to_send
 
 BACK_WITHIN_S = 5.0
@@ -51,7 +51,7 @@ class Client:
 
     def _connect(self, autostart: bool) -> None:
         self._connection = Connection(connect_or_start(self._paths, start=autostart, report=self._report), self._report)
-        self._notifications: dict[str, deque[Json]] = {}
+        self._events: dict[str, deque[Json]] = {}
 
     # Calls
 
@@ -71,26 +71,18 @@ class Client:
 
     def query(self, method: str, /, **params: Any) -> Any:
         """A call that changes nothing: when the daemon restarts meanwhile, the call is made again."""
-        until = None
-        while True:
-            try:
-                return self.call(method, **params)
-            except ConnectionLost as lost:
-                if until is None:
-                    self._report(f"{lost}; waiting for it to come back")
-                    until = time.monotonic() + BACK_WITHIN_S
-                self._reconnect(lost, until)
-
-    def _reconnect(self, lost: ConnectionLost, until: float) -> None:
-        """Retries, because a daemon that is stopping may accept a connection and close it at once."""
-        self._connection.close()
-        while time.monotonic() < until:
-            time.sleep(RETRY_EVERY_S)
-            try:
-                return self._connect(autostart=False)
-            except NoDaemon:
-                continue
-        raise lost
+        try:
+            return self.call(method, **params)
+        except ConnectionLost as lost:
+            self._report(f"{lost}; waiting for it to come back")
+            for _ in attempts(BACK_WITHIN_S, RETRY_EVERY_S):
+                self.close()
+                try:
+                    self._connect(autostart=False)
+                    return self.call(method, **params)
+                except (NoDaemon, ConnectionLost):  # a daemon that is stopping may accept and close a connection
+                    continue
+            raise
 
     # Jobs
 
@@ -134,21 +126,17 @@ class Client:
     def subscribe(self, **params: Any) -> Subscription:
         """Events from now on, or `since` a sequence. Other calls may be made between two events."""
         name = self.call("event.subscribe", **params)["subscription_id"]
-        return Subscription(lambda: self._next_notification(name), lambda: self._unsubscribe(name))
-
-    def _next_notification(self, subscription: str) -> Json:
-        while not (waiting := self._notifications.get(subscription)):
-            self._keep(self._connection.receive(None))
-        return waiting.popleft()
+        events = self._events.setdefault(name, deque())
+        return Subscription(events, lambda: self._keep(self._connection.receive(None)), lambda: self._unsubscribe(name))
 
     def _unsubscribe(self, subscription: str) -> None:
         self.call("event.unsubscribe", subscription_id=subscription)
-        self._notifications.pop(subscription, None)
+        self._events.pop(subscription, None)
 
     def _keep(self, message: Json) -> None:
         name = (message.get("params") or {}).get("subscription_id")
         if isinstance(name, str):
-            self._notifications.setdefault(name, deque()).append(message)
+            self._events.setdefault(name, deque()).extend(events_of(message))
 
 
 def result(message: Json) -> Any:

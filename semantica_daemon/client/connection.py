@@ -67,17 +67,16 @@ class Connection:
         return chunk
 
     def _read(self, late_at: float | None) -> bytes:
-        if late_at is None:
-            self._socket.settimeout(None)
-            return self._socket.recv(CHUNK)
-        if not self._is_late:
+        if late_at is not None and not self._is_late:
             try:
-                self._socket.settimeout(max(0.001, late_at - time.monotonic()))
-                return self._socket.recv(CHUNK)
+                return self._read_until(late_at)
             except TimeoutError:
                 self._is_late = True
                 self._report(f"the daemon has not answered yet; waiting for up to {PATIENCE_S:.0f}s more")
-        self._socket.settimeout(max(0.001, late_at + PATIENCE_S - time.monotonic()))
+        return self._read_until(None if late_at is None else late_at + PATIENCE_S)
+
+    def _read_until(self, until: float | None) -> bytes:
+        self._socket.settimeout(None if until is None else max(0.001, until - time.monotonic()))
         return self._socket.recv(CHUNK)
 
 

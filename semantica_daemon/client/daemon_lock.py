@@ -34,10 +34,9 @@ def wait_until_free(lock: str, timeout_ms: int | None, holder: int | None = None
 
 
 def _exists(pid: int) -> bool:
+    """False also for a process of another user, which has got the number of a daemon that is gone."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except OSError:
         return False
-    except PermissionError:
-        pass
     return True

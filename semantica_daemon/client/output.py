@@ -23,7 +23,8 @@ def replies(
         position = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms}
         answer = client.query("job.logs", job_id=job_id, **run, **position)
         if reply["run_id"] is None and (answer["run"] or 0) > 1:  # the job is already in a later run
-            reply = {"run_id": _runs(client, job_id)[0], "next_offset": 0}
+            first = client.query("job.get", job_id=job_id)["runs"][0]
+            reply = {"run_id": first["run_id"], "next_offset": 0}
             continue
         yield (reply := answer)
         wait_ms = LONG_WAIT_MS
@@ -33,13 +34,9 @@ def replies(
             return
 
 
-def _runs(client: Client, job_id: str) -> list[str]:
-    return [run["run_id"] for run in client.query("job.get", job_id=job_id)["runs"]]
-
-
 def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
     """The run after this one, once it has started; None when the job ends without another."""
-    if reply["run_id"] is None or (reply["state"] in ENDED_STATES and _is_last(client, job_id, reply)):
+    if reply["run_id"] is None or (reply["state"], reply["run"]) == ("DONE", 1):  # makes no call for the usual job
         return None
     with client.subscribe(job_id=job_id, event_types=STARTED_OR_ENDED) as events:
         for _ in chain([None], events):
@@ -49,14 +46,6 @@ def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
             if later or job["state"] in ENDED_STATES:
                 break
     return later[0] if later else None
-
-
-def _is_last(client: Client, job_id: str, reply: Json) -> bool:
-    """Makes no call for the usual job, which is done after one run."""
-    newest = (
-        client.query("job.logs", job_id=job_id, limit=1) if reply["state"] != "DONE" or reply["run"] != 1 else reply
-    )
-    return bool(newest["run_id"] == reply["run_id"])
 
 
 def of_run(client: Client, job_id: str, run: Json, wait_ms: int) -> Iterator[Json]:

@@ -1,7 +1,7 @@
 """Events as they happen: an iterator over the notifications of one event.subscribe."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from semantica_daemon.client.errors import ConnectionLost
 from semantica_daemon.client.json_types import Json
@@ -11,17 +11,18 @@ class Subscription:
     """An iterator of events until it is closed. Events that are gone for good are reported by one event of type
     `stream.gap`, whose payload has from, to and epoch."""
 
-    def __init__(self, next_notification: Callable[[], Json], unsubscribe: Callable[[], None]) -> None:
-        self._next_notification = next_notification
+    def __init__(self, events: deque[Json], receive: Callable[[], None], unsubscribe: Callable[[], None]) -> None:
+        """`receive` waits for the next message of the connection, which may append to `events`."""
+        self._events = events
+        self._receive = receive
         self._unsubscribe = unsubscribe
-        self._events: deque[Json] = deque()
 
     def __iter__(self) -> "Subscription":
         return self
 
     def __next__(self) -> Json:
         while not self._events:
-            self._events.extend(_events_of(self._next_notification()))
+            self._receive()
         return self._events.popleft()
 
     def __enter__(self) -> "Subscription":
@@ -38,12 +39,12 @@ class Subscription:
             return
 
 
-def _events_of(notification: Json) -> Iterator[Json]:
+def events_of(notification: Json) -> list[Json]:
     params = notification["params"]
-    if notification["method"] == "event":
-        yield from params["events"]
-    elif notification["method"] == "stream.gap":
-        yield gap_event({name: params[name] for name in ("from", "to", "epoch")})
+    if notification["method"] == "stream.gap":
+        return [gap_event({name: params[name] for name in ("from", "to", "epoch")})]
+    events: list[Json] = params.get("events", [])
+    return events
 
 
 def gap_event(gap: Json) -> Json:

@@ -159,4 +159,4 @@ def test_nothing_is_imported_that_is_not_needed(line: Line, daemon: Process, wor
     assert done.returncode == 0
     rows = [row for row in done.stderr.splitlines() if row.startswith("import time:")]
     imported = {row.rpartition("|")[2].strip().partition(".")[0] for row in rows}
-    assert imported & (HEAVY | ({"argparse"} if words[0] == "rpc" else set())) == set()
+    assert imported & HEAVY == set()
