@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and requests."""
+"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and notifications."""
 
 import difflib
 import re
@@ -58,17 +58,8 @@ class ErrorObject(Struct, frozen=True):
     data: Any = None
 
 
-class Response(Struct, frozen=True):
-    """A client's response to a request of the daemon, whose ids are strings."""
-
-    id: str
-    result: Any = None
-    error: ErrorObject | None = None
-
-
 _numbered = msgspec.json.Decoder(NumberedRequest).decode
 _request = msgspec.json.Decoder(Request)
-_response = msgspec.json.Decoder(Response)
 _many = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
 _id = msgspec.json.Decoder(str | int | float | None)
@@ -103,14 +94,6 @@ def parse_many(message: bytes) -> list[Raw]:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
-def parse_response(message: bytes) -> Response | None:
-    """None: the message is no response to a request of the daemon."""
-    try:
-        return _response.decode(message)
-    except UNDECODABLE:
-        return None
-
-
 def arguments(request: AnyRequest, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
     """Decodes the params to the Struct of the method; raises a refusal with the path of the wrong field."""
     try:
@@ -141,11 +124,6 @@ def error_reply(request_id: Id, refusal: Refusal) -> bytes:
 
 def notification(method: str, params: Any) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
-
-
-def request(request_id: str, method: str, params: Any) -> bytes:
-    parts = encode(request_id), encode(method), encode(params)
-    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 
 def id_key(request_id: Id) -> bytes:
