@@ -1,20 +1,23 @@
 """The server: listens at the socket's path, checks every few seconds that it can still be reached, and closes."""
 
 import asyncio
+import socket
 
 import structlog
 
+from semantica_daemon import forks
 from semantica_daemon.clock import Clock
 from semantica_daemon.errors import HomeLost, StartRefused
 from semantica_daemon.lock import HomeLock
 from semantica_daemon.paths import make_private
 from semantica_daemon.rpc.connections import Connections
-from semantica_daemon.rpc.listener import listen, stop_listening
 from semantica_daemon.rpc.socket_file import SocketFile
 
 log = structlog.get_logger()
 
 CHECK_EVERY_MS = 5000
+BACKLOG = 1024
+AT_ONCE = 16  # accepted in one go; out of file descriptors, asyncio logs an error that many times a second
 
 
 class Server:
@@ -67,3 +70,19 @@ class Server:
 
     def hang_up(self) -> None:
         self._connections.close_all()
+
+
+async def listen(bound: socket.socket, connections: Connections) -> asyncio.Server:
+    """Listens on a socket that is bound already, and hands each new client to the connections."""
+    forks.keep_from_children(bound.fileno())
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(connections.accept, sock=bound, backlog=AT_ONCE)
+    bound.listen(BACKLOG)
+    return server
+
+
+def stop_listening(server: asyncio.Server) -> None:
+    """Accepts no new connections; open ones stay."""
+    for listening in server.sockets:
+        forks.forget(listening.fileno())
+    server.close()

@@ -5,7 +5,7 @@ import socket
 import stat
 from pathlib import Path
 
-from semantica_daemon.rpc.listener import listen, stop_listening
+from semantica_daemon.rpc.server import listen, stop_listening
 from semantica_daemon.rpc.socket_file import SocketFile
 from tests.harness import Client, Harness
 
