@@ -38,5 +38,5 @@ class _Refused(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         refusal = TooManyConnections(f"{MAX_CONNECTIONS} connections are open, the limit", "close some and try again")
-        transport.write(protocol.error_reply(protocol.NO_ID, refusal) + b"\n")
+        transport.write(protocol.error_reply(None, refusal) + b"\n")
         transport.close()

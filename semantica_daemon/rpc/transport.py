@@ -94,7 +94,7 @@ class Transport(asyncio.BufferedProtocol):
             self._transport.close()
 
     def refuse_and_close(self, refusal: Refusal) -> None:
-        self.send(protocol.error_reply(protocol.NO_ID, refusal))
+        self.send(protocol.error_reply(None, refusal))
         self.close()
 
     def close_if_gone(self) -> None:
