@@ -140,11 +140,7 @@ class Transport(asyncio.BufferedProtocol):
         return CHUNK
 
     def buffer_updated(self, nbytes: int) -> None:
-        try:
-            self._framing.feed(CHUNK[:nbytes])
-        except Refusal as refusal:
-            self.refuse_and_close(refusal)
-            return
+        self._framing.feed(CHUNK[:nbytes])
         self._read()
 
     def eof_received(self) -> bool:
