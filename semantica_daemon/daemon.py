@@ -45,7 +45,7 @@ from semantica_daemon.model.queue import Limits, limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.processes import orphans
 from semantica_daemon.processes.table import boot_id
-from semantica_daemon.rpc.binding import MethodTable
+from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
 from semantica_daemon.rpc.connections import Connections
@@ -120,7 +120,7 @@ class Daemon:
             Pass(self._check, wake_socket, clock),
         ]
 
-    def _bind_methods(self, setting: Setting, opened: OpenResources) -> MethodTable:
+    def _bind_methods(self, setting: Setting, opened: OpenResources) -> dict[str, Method]:
         clock, readers, limits = setting.clock, opened.readers, setting.limits
         waiting = Waiting(readers, self.commands, self.feed)
         output = Output(readers, self.feed, self.dispatcher.watch_log)
@@ -132,7 +132,7 @@ class Daemon:
             database=Path(setting.paths.database), config={"paths": where, **msgspec.to_builtins(setting.config)},
             lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
         )  # fmt: skip
-        return MethodTable(
+        return bind(
             {
                 **job.bindings(opened.admission, readers, waiting, output, explainer),
                 **RunMethods(self.run_dependencies.run_tokens).bindings(),

@@ -34,7 +34,7 @@ class CommandQueue:
         """A connection stops reading while this is true: from MAX_WAITING commands on, until half of them are done."""
         self._entries: deque[Entry] = deque()
         self._filled: asyncio.Future[None] | None = None
-        self._waiting_for_room: list[Callable[[], None]] = []
+        self._waiting_for_room: dict[Callable[[], None], None] = {}  # in order
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -64,8 +64,8 @@ class CommandQueue:
         return await reply
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` once, when the queue is no longer full."""
-        self._waiting_for_room.append(resume)
+        """Calls `resume` once, when the queue is no longer full, however often it was passed."""
+        self._waiting_for_room[resume] = None
 
     # The writer's side
 
@@ -90,7 +90,7 @@ class CommandQueue:
         """Called after a batch: resumes the connections that wait for a free place, once the queue is half empty."""
         if self.full and len(self._entries) <= ROOM_AGAIN:
             self.full = False
-            waiting, self._waiting_for_room = self._waiting_for_room, []
+            waiting, self._waiting_for_room = self._waiting_for_room, {}
             for resume in waiting:
                 resume()
 

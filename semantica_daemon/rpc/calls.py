@@ -14,7 +14,7 @@ from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
 from semantica_daemon.rpc import protocol
-from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, MethodTable, Write
+from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, Write, unknown_method
 from semantica_daemon.rpc.protocol import Request
 from semantica_daemon.rpc.transport import Transport
 from semantica_daemon.store.database import LARGE, Command
@@ -29,7 +29,7 @@ MAX_TURNS = 4
 class Services(Struct, frozen=True):
     """Dependencies shared by the calls of all connections."""
 
-    table: MethodTable
+    methods: dict[str, Method]
     commands: CommandQueue
     writer: Writer
     lifecycle: Lifecycle
@@ -50,7 +50,7 @@ class Calls:
         has half-closed."""
         self.in_flight = 0
         self.full = False
-        self._table = services.table
+        self._methods = services.methods
         self._commands = services.commands
         self._lifecycle = services.lifecycle
         self._transport = transport
@@ -67,9 +67,9 @@ class Calls:
         if self.in_flight >= MAX_IN_FLIGHT:
             self.full = True
         try:
-            method = self._table.get(request.method)
+            method = self._methods.get(request.method)
             if method is None:
-                raise self._table.missing(request.method)
+                raise unknown_method(request.method)
             params = protocol.arguments(request, method.decode, method.fields)
             if method.binding.writes and self._lifecycle.status == "stopping":
                 raise Stopping("the daemon is stopping", "call again when it is back")

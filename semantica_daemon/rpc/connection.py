@@ -21,7 +21,6 @@ class Connection(Receiver):
         self.calls = Calls(services, self.transport, self, self.close_when_done)
         self._commands = services.commands
         self._writer = services.writer
-        self._waits_for_commands = False
         self._open = connections
         connections.add(self)
 
@@ -50,9 +49,8 @@ class Connection(Receiver):
             self.calls.start(request, len(message) > LARGE)
 
     def pause(self) -> None:
-        if self._commands.full and not self._waits_for_commands:
-            self._waits_for_commands = True
-            self._commands.when_room(self._commands_have_room)
+        if self._commands.full:
+            self._commands.when_room(self.transport.resume)
 
     def has_read(self) -> None:
         self._writer.begin()
@@ -68,7 +66,3 @@ class Connection(Receiver):
     def on_closed(self) -> None:
         self._open.discard(self)
         self.on_client_gone()
-
-    def _commands_have_room(self) -> None:
-        self._waits_for_commands = False
-        self.transport.resume()
