@@ -48,7 +48,6 @@ from semantica_daemon.processes.table import boot_id
 from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
-from semantica_daemon.rpc.connections import Connections
 from semantica_daemon.rpc.methods import job, machine, protocol, queue, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.event import EventMethods
@@ -112,8 +111,8 @@ class Daemon:
         self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
         self._connections: OpenConnections = set()
         services = Services(self._bind_methods(setting, opened), self.commands, self.writer, self.lifecycle)
-        connections = Connections(services, self._connections)
-        self.server = Server(SocketFile(Path(setting.paths.socket)), connections, opened.lock, clock)
+        file = SocketFile(Path(setting.paths.socket))
+        self.server = Server(file, services, self._connections, opened.lock, clock)
         self.passes = [
             Pass(scheduler.step, wake_scheduler, clock),
             Pass(self.machine.step, wake_machine, clock),

@@ -33,6 +33,8 @@ class Connection(Receiver):
     # Receiver
 
     def room(self) -> int:
+        if self._commands.full:
+            self._commands.when_room(self.transport.resume)
         if self.calls.full or not self.transport.writable:
             return 0
         return min(MAX_IN_FLIGHT - self.calls.in_flight, self._commands.room)
@@ -47,10 +49,6 @@ class Connection(Receiver):
             self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
         else:
             self.calls.start(request, len(message) > LARGE)
-
-    def pause(self) -> None:
-        if self._commands.full:
-            self._commands.when_room(self.transport.resume)
 
     def has_read(self) -> None:
         self._writer.begin()

@@ -24,12 +24,10 @@ class Receiver(Protocol):
     """The owner of a transport."""
 
     def room(self) -> int:
-        """How many messages the receiver takes now; with 0 the transport stops reading until `resume`."""
+        """How many messages the receiver takes now. With 0 the transport stops reading, until the receiver calls
+        `resume`, when there is room."""
 
     def receive(self, message: bytes) -> None: ...
-
-    def pause(self) -> None:
-        """Reading stops: the receiver calls `resume` when there is room."""
 
     def has_read(self) -> None:
         """All complete messages were passed on."""
@@ -181,7 +179,6 @@ class Transport(asyncio.BufferedProtocol):
         if not has_room:
             self._paused = True
             self._transport.pause_reading()
-            self._receiver.pause()
         elif self._eof:
             self._end_input()
         elif self._paused:
