@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, Requ
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, Write, unknown_method
 from semantica_daemon.rpc.protocol import Request
-from semantica_daemon.rpc.transport import Transport
+from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE, Command
 
 log = structlog.get_logger()
@@ -43,11 +42,8 @@ class Batch(Struct):
 
 
 class Calls:
-    def __init__(
-        self, services: Services, transport: Transport, connection: object, on_input_done: Callable[[], None]
-    ) -> None:
-        """`connection`: given to the methods that use it. `on_input_done`: called after each reply to a client that
-        has half-closed."""
+    def __init__(self, services: Services, transport: Transport, connection: Receiver) -> None:
+        """`connection`: given to the methods that use it."""
         self.in_flight = 0
         self.full = False
         self._methods = services.methods
@@ -55,7 +51,6 @@ class Calls:
         self._lifecycle = services.lifecycle
         self._transport = transport
         self._connection = connection
-        self._on_input_done = on_input_done
         self._waiting = 0  # calls of methods that wait
         self._tasks: dict[asyncio.Task[None], Request] = {}
         self._turns = asyncio.Semaphore(MAX_TURNS)
@@ -160,7 +155,7 @@ class Calls:
             self.full = False
             self._transport.resume()
         if self._transport.ended:
-            self._on_input_done()
+            self._connection.close_when_done()
 
     def _half_done(self) -> bool:
         """Whether half of the calls that do not wait are done: reading on after each reply would read one call at a

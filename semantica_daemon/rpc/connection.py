@@ -18,7 +18,7 @@ class Connection(Receiver):
     def __init__(self, services: Services, connections: OpenConnections) -> None:
         self.transport = Transport(self)
         self.subscriptions = Subscriptions()
-        self.calls = Calls(services, self.transport, self, self.close_when_done)
+        self.calls = Calls(services, self.transport, self)
         self._commands = services.commands
         self._writer = services.writer
         self._open = connections
