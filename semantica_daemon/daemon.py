@@ -45,10 +45,9 @@ from semantica_daemon.model.queue import Limits, limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.processes import orphans
 from semantica_daemon.processes.table import boot_id
-from semantica_daemon.rpc.binding import MethodTable
+from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
-from semantica_daemon.rpc.connections import Connections
 from semantica_daemon.rpc.methods import job, machine, protocol, queue, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.event import EventMethods
@@ -112,15 +111,15 @@ class Daemon:
         self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
         self._connections: OpenConnections = set()
         services = Services(self._bind_methods(setting, opened), self.commands, self.writer, self.lifecycle)
-        connections = Connections(services, self._connections)
-        self.server = Server(SocketFile(Path(setting.paths.socket)), connections, opened.lock, clock)
+        file = SocketFile(Path(setting.paths.socket))
+        self.server = Server(file, services, self._connections, opened.lock, clock)
         self.passes = [
             Pass(scheduler.step, wake_scheduler, clock),
             Pass(self.machine.step, wake_machine, clock),
             Pass(self._check, wake_socket, clock),
         ]
 
-    def _bind_methods(self, setting: Setting, opened: OpenResources) -> MethodTable:
+    def _bind_methods(self, setting: Setting, opened: OpenResources) -> dict[str, Method]:
         clock, readers, limits = setting.clock, opened.readers, setting.limits
         waiting = Waiting(readers, self.commands, self.feed)
         output = Output(readers, self.feed, self.dispatcher.watch_log)
@@ -132,7 +131,7 @@ class Daemon:
             database=Path(setting.paths.database), config={"paths": where, **msgspec.to_builtins(setting.config)},
             lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
         )  # fmt: skip
-        return MethodTable(
+        return bind(
             {
                 **job.bindings(opened.admission, readers, waiting, output, explainer),
                 **RunMethods(self.run_dependencies.run_tokens).bindings(),

@@ -5,7 +5,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 
 NAMES = (
     "before_commit",
@@ -19,21 +18,12 @@ NAMES = (
 )
 
 
-def _kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _raise() -> None:
-    raise RuntimeError("failpoint")
-
-
-ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "raise": _raise}
-
-
 class Failpoints:
     def __init__(self, setting: str) -> None:
-        name, action, passages, *_ = [*setting.split(":"), *("", "kill", "1")[setting.count(":") + 1 :]]
-        if setting and (name not in NAMES or action not in ACTIONS or not passages.isdigit()):
+        name, _, rest = setting.partition(":")
+        action, _, passages = rest.partition(":")
+        passages = passages or "1"
+        if setting and (name not in NAMES or action not in ("kill", "raise") or not passages.isdigit()):
             raise ValueError(f"SEMANTICA_FAILPOINT={setting}: expected NAME:kill|raise[:N], NAME one of {NAMES}")
         self.name = name
         self._action = action
@@ -43,8 +33,11 @@ class Failpoints:
         if name != self.name:
             return
         self._left -= 1
-        if self._left == 0:
-            ACTIONS[self._action]()
+        if self._left != 0:
+            return
+        if self._action == "raise":
+            raise RuntimeError("failpoint")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 _armed = Failpoints(os.environ.get("SEMANTICA_FAILPOINT", ""))

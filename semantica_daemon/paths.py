@@ -13,9 +13,6 @@ LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
 class Paths:
     """Not a NamedTuple or a dataclass: importing either costs a tenth of a command's start."""
 
-    NAMES = ("config", "data", "database", "lock", "socket", "log")
-    __slots__ = NAMES
-
     def __init__(self, config: str, data: str, database: str, lock: str, socket: str, log: str) -> None:
         self.config = config
         self.data = data
@@ -25,12 +22,7 @@ class Paths:
         self.log = log
 
     def as_dict(self) -> dict[str, str]:
-        return {name: getattr(self, name) for name in self.NAMES}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Paths) and self.as_dict() == other.as_dict()
-
-    __hash__ = None  # type: ignore[assignment]
+        return dict(vars(self))
 
 
 def find(env: "os._Environ[str] | dict[str, str]") -> Paths:

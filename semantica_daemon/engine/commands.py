@@ -33,9 +33,8 @@ class CommandQueue:
         self.full = False
         """A connection stops reading while this is true: from MAX_WAITING commands on, until half of them are done."""
         self._entries: deque[Entry] = deque()
-        self._begin: Callable[[], None] | None = None
-        self._is_announced = False
-        self._waiting_for_room: list[Callable[[], None]] = []
+        self._filled: asyncio.Future[None] | None = None
+        self._waiting_for_room: dict[Callable[[], None], None] = {}  # in order
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -65,23 +64,20 @@ class CommandQueue:
         return await reply
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` once, when the queue is no longer full."""
-        self._waiting_for_room.append(resume)
+        """Calls `resume` once, when the queue is no longer full, however often it was passed."""
+        self._waiting_for_room[resume] = None
 
     # The writer's side
 
-    def set_writer(self, begin: Callable[[], None]) -> None:
-        self._begin = begin
+    def filled(self) -> "asyncio.Future[None]":
+        """Done when the next command is submitted, or `announce` is called."""
+        self._filled = asyncio.get_running_loop().create_future()
+        return self._filled
 
     def announce(self) -> None:
-        """Calls the writer's `begin` in the next turn of the loop, once for all announcements of this turn."""
-        if self._begin is not None and not self._is_announced:
-            self._is_announced = True
-            asyncio.get_running_loop().call_soon(self._call, self._begin)
-
-    def _call(self, begin: Callable[[], None]) -> None:
-        self._is_announced = False
-        begin()
+        if self._filled is not None:
+            self._filled.set_result(None)
+            self._filled = None
 
     def take(self, most: int) -> list[Entry]:
         return [self._entries.popleft() for _ in range(min(len(self._entries), most))]
@@ -94,7 +90,7 @@ class CommandQueue:
         """Called after a batch: resumes the connections that wait for a free place, once the queue is half empty."""
         if self.full and len(self._entries) <= ROOM_AGAIN:
             self.full = False
-            waiting, self._waiting_for_room = self._waiting_for_room, []
+            waiting, self._waiting_for_room = self._waiting_for_room, {}
             for resume in waiting:
                 resume()
 

@@ -59,7 +59,7 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "writer")
         self._thread.submit(lambda: None)  # starts the thread now: later the system may have none to give
         self._sync_timer: Timer | None = None
-        queue.set_writer(self.begin)
+        queue.filled().add_done_callback(self._on_filled)
 
     async def check_clock_at_start(self) -> None:
         """Handles a clock change that happened while no daemon ran."""
@@ -73,6 +73,10 @@ class Writer:
     async def work(self) -> None:
         """Ends when it is cancelled, or raises the error after which the writer cannot continue."""
         await self._end
+
+    def _on_filled(self, filled: "asyncio.Future[None]") -> None:
+        self._queue.filled().add_done_callback(self._on_filled)
+        self.begin()
 
     def begin(self) -> None:
         """Runs the next batch, unless one is under way."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal, located
-from semantica_daemon.model.command import check_length, check_variables, command_line, variable_bytes
+from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.wire.job import EnqueueManyParams, JobSpec
@@ -23,6 +23,7 @@ DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
 FOR_COMMANDS = "the environment variables are not used: a handler has the daemon's own environment"
+INTO_A_FILE = "put it into a file and name the file"
 OWN_VARIABLES_BYTES = 8192  # left for the variables that every run is given
 
 Decoder = msgspec.json.Decoder[Any]
@@ -59,7 +60,7 @@ class Admission:
 
     def __init__(self, handlers: Mapping[str, Decoder | None], inherited: dict[str, str], arg_max: int) -> None:
         self._handlers = handlers
-        self._inherited = {name: variable_bytes(name, value) for name, value in inherited.items()}
+        self._inherited = {name: size_of(f"{name}={value}") + POINTER_BYTES for name, value in inherited.items()}
         self._inherited_bytes = sum(self._inherited.values())
         self._longest = arg_max - OWN_VARIABLES_BYTES
 
@@ -69,10 +70,7 @@ class Admission:
             return AdmittedJob(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
         check(spec)
         mode = self._mode(spec)
-        try:
-            payload = self._payload(spec)
-        except RecursionError:
-            raise _refused("the payload is nested too deep", "put it into a file and name the file") from None
+        payload = _encoded(spec.payload) if spec.payload else "{}"
         admitted = AdmittedJob(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
         if mode == "IN_PROCESS":
             self._check_payload(spec.job_type, payload)
@@ -93,21 +91,6 @@ class Admission:
         secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
         stored = msgspec.json.encode(redacted(env)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
-
-    def _payload(self, spec: JobSpec) -> str:
-        if not spec.payload:
-            return "{}"
-        payload = msgspec.json.encode(spec.payload)
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            raise _refused(
-                f"the payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are taken",
-                "put it into a file and name the file",
-            )
-        if len(payload) > MOST and too_deep(payload):
-            raise _refused(f"the payload is nested deeper than {MOST} levels", "put it into a file and name the file")
-        if len(payload) >= len(LONG_NUMBER) and LONG_NUMBER in payload.translate(DIGITS):
-            _check_integers(spec.payload, "$.payload")
-        return payload.decode()
 
     def _check_payload(self, job_type: str, payload: str) -> None:
         decoder = self._handlers[job_type]
@@ -150,6 +133,22 @@ def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:
     return NoHandler(f"no handler is registered for job type {job_type}", hint, path="$.job_type")
 
 
+def _encoded(payload: dict[str, Any]) -> str:
+    """The payload as it is stored, if it is within the limits."""
+    try:
+        text = msgspec.json.encode(payload)
+    except RecursionError:
+        raise InvalidParams("the payload is nested too deep", INTO_A_FILE, path="$.payload") from None
+    if len(text) > MAX_PAYLOAD_BYTES:
+        problem = f"the payload has {len(text)} bytes, at most {MAX_PAYLOAD_BYTES} are taken"
+        raise InvalidParams(problem, INTO_A_FILE, path="$.payload")
+    if len(text) > MOST and too_deep(text):
+        raise InvalidParams(f"the payload is nested deeper than {MOST} levels", INTO_A_FILE, path="$.payload")
+    if len(text) >= len(LONG_NUMBER) and LONG_NUMBER in text.translate(DIGITS):
+        _check_integers(payload, "$.payload")
+    return text.decode()
+
+
 def _check_integers(value: Any, path: str) -> None:
     """JSON has no limit on integers, but SQLite and most readers do; called only when there is a long one."""
     if isinstance(value, dict):
@@ -159,8 +158,4 @@ def _check_integers(value: Any, path: str) -> None:
         for number, item in enumerate(value):
             _check_integers(item, f"{path}[{number}]")
     elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
-        raise _refused("an integer beyond 64 bits", "send it as a string", path)
-
-
-def _refused(problem: str, hint: str, path: str = "$.payload") -> InvalidParams:
-    return InvalidParams(problem, hint, path=path)
+        raise InvalidParams("an integer beyond 64 bits", "send it as a string", path=path)

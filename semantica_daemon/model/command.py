@@ -29,11 +29,12 @@ def command_line(payload: dict[str, Any]) -> CommandLine:
         problem, path = located(str(error), "$.payload")
         raise InvalidParams(problem, HINTS.get(path, "argv, cwd, stdin and umask are taken"), path=path) from None
     if not command.argv[0]:
-        raise _refused("the command is empty", HINTS["$.payload.argv"], "$.payload.argv[0]")
+        raise InvalidParams("the command is empty", HINTS["$.payload.argv"], path="$.payload.argv[0]")
     for number, argument in enumerate(command.argv):
         _check_text(argument, f"$.payload.argv[{number}]")
     if command.cwd is not None and not command.cwd.startswith("/"):
-        raise _refused("a cwd that depends on where the daemon is", HINTS["$.payload.cwd"], "$.payload.cwd")
+        path = "$.payload.cwd"
+        raise InvalidParams("a cwd that depends on where the daemon is", HINTS[path], path=path)
     _check_text(command.cwd or "", "$.payload.cwd")
     return command
 
@@ -49,40 +50,30 @@ def check_variables(env: dict[str, str]) -> None:
     for name, value in env.items():
         if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
             hint = f"letters, digits and _, no digit first, at most {LONGEST_NAME}"
-            raise _refused(f"{name[:80]!r} is no name of a variable", hint, "$.env_vars")
+            raise InvalidParams(f"{name[:80]!r} is no name of a variable", hint, path="$.env_vars")
         _check_text(value, f"$.env_vars.{name}")
 
 
 def _check_text(text: str, path: str) -> None:
     if "\0" in text:
-        raise _refused("a NUL byte, which no argument, folder or variable can hold", "leave it out", path)
-
-
-def _refused(problem: str, hint: str, path: str) -> InvalidParams:
-    return InvalidParams(problem, hint, path=path)
-
-
-def variable_bytes(name: str, value: str) -> int:
-    """The bytes of a variable that count towards the system's limit."""
-    return len(f"{name}={value}".encode("utf-8", "surrogateescape")) + 1 + POINTER_BYTES
+        raise InvalidParams("a NUL byte, which no argument, folder or variable can hold", "leave it out", path=path)
 
 
 def check_length(command: CommandLine, env: dict[str, str], most: int, inherited: int = 0) -> None:
     """Refuses a command line that the system could not run. `most`: its limit for all strings together. `inherited`:
     the bytes of variables that are not in `env`."""
-    total = inherited
-    for number, argument in enumerate(command.argv):
-        total += _length(argument, f"$.payload.argv[{number}]")
-    for name, value in env.items():
-        total += _length(f"{name}={value}", f"$.env_vars.{name}")
+    sizes = {f"$.payload.argv[{number}]": size_of(text) for number, text in enumerate(command.argv)}
+    sizes |= {f"$.env_vars.{name}": size_of(f"{name}={value}") for name, value in env.items()}
+    for path, size in sizes.items():
+        if size > LONGEST_STRING:
+            long = f"{size} bytes in one string, the system takes {LONGEST_STRING}"
+            raise InvalidParams(long, "put it into a file, or send it as stdin", path=path)
+    total = inherited + sum(sizes.values()) + POINTER_BYTES * len(sizes)
     if total > most:
-        size = f"the arguments and the environment have {total} bytes, the system takes {most}"
-        raise _refused(size, "put them into a file, or send them as stdin", "$.payload.argv")
+        problem = f"the arguments and the environment have {total} bytes, the system takes {most}"
+        raise InvalidParams(problem, "put them into a file, or send them as stdin", path="$.payload.argv")
 
 
-def _length(text: str, path: str) -> int:
-    size = len(text.encode("utf-8", "surrogateescape")) + 1
-    if size > LONGEST_STRING:
-        long = f"{size} bytes in one string, the system takes {LONGEST_STRING}"
-        raise _refused(long, "put it into a file, or send it as stdin", path)
-    return size + POINTER_BYTES
+def size_of(text: str) -> int:
+    """The bytes of an argument, or of a variable as NAME=VALUE, with the NUL at the end."""
+    return len(text.encode("utf-8", "surrogateescape")) + 1

@@ -37,33 +37,30 @@ UNHASHED: dict[str, Any] = {
 
 def check(spec: JobSpec) -> None:
     """Refuses fields that contradict each other, and fields that this version does not support."""
-    if not _is_queue_name(spec.queue) or "\0" in spec.job_type:
-        raise _wrong_name(spec)
+    if "\0" in spec.job_type:
+        raise InvalidParams("a NUL character", "leave it out", path="$.job_type")
+    if not _is_queue_name(spec.queue):
+        raise InvalidParams("not the name of a queue", "use letters, digits, _ . and -", path="$.queue")
     if _later_fields(spec) != NOT_GIVEN:
         _check_supported(spec)
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
         _check_keys(spec.schedule)
     if spec.generation is not None and spec.subject_key is None:
-        raise _wrong("$.generation", "a generation needs a subject", "give the subject that the job is about")
+        hint = "give the subject that the job is about"
+        raise InvalidParams("a generation needs a subject", hint, path="$.generation")
     if spec.debounce_ms is not None or spec.max_wait_ms is not None:
         _check_debounce(spec)
     if spec.stop_when_lost and not (spec.schedule.wait_for_idle or spec.schedule.require_charging):
-        raise _wrong(
-            "$.stop_when_lost", "the job needs neither an idle machine nor mains power", "let it wait for one of them"
-        )
+        problem = "the job needs neither an idle machine nor mains power"
+        raise InvalidParams(problem, "let it wait for one of them", path="$.stop_when_lost")
 
 
 def _check_supported(spec: JobSpec) -> None:
-    for field, usual in zip(LATER, NOT_GIVEN, strict=True):
-        if getattr(spec, field) not in (usual, None, False):
-            raise _later(f"$.{field}")
-
-
-def _wrong_name(spec: JobSpec) -> InvalidParams:
-    if "\0" in spec.job_type:
-        return _wrong("$.job_type", "a NUL character", "leave it out")
-    return _wrong("$.queue", "not the name of a queue", "use letters, digits, _ . and -")
+    for field in LATER:
+        if getattr(spec, field) not in (None, False):
+            hint = "leave it out; a later version brings it"
+            raise NotSupported("not supported by this version", hint, path=f"$.{field}")
 
 
 @lru_cache(1024)
@@ -76,7 +73,8 @@ def _check_keys(schedule: Schedule) -> None:
         if key is not None and key.startswith(RESERVED_KEYS):
             path = "$.schedule.wait_for_event" if key == schedule.wait_for_event else "$.schedule.conditions"
             reserved = " or ".join(RESERVED_KEYS)
-            raise _wrong(path, f"nobody can emit an event that begins with {reserved}", "choose another key")
+            problem = f"nobody can emit an event that begins with {reserved}"
+            raise InvalidParams(problem, "choose another key", path=path)
 
 
 def _check_schedule(schedule: Schedule) -> None:
@@ -86,35 +84,26 @@ def _check_schedule(schedule: Schedule) -> None:
             value = getattr(schedule, field)
             if value is not None and value is not False and value != {}:
                 hint = f'{field} goes with type "{GOES_WITH[field]}"'
-                raise _wrong(f"$.schedule.{field}", f"schedule type IMMEDIATE takes no {field}", hint)
+                raise InvalidParams(f"schedule type IMMEDIATE takes no {field}", hint, path=f"$.schedule.{field}")
     for kind, field in (("AT", "scheduled_at"), ("AFTER", "delay_ms")):
         if schedule.type == kind and getattr(schedule, field) is None:
             hint = f"give {field}, or another type"
-            raise _wrong(f"$.schedule.{field}", f"schedule type {kind} needs {field}", hint)
+            raise InvalidParams(f"schedule type {kind} needs {field}", hint, path=f"$.schedule.{field}")
     if schedule.type == "CONDITION" and not schedule.has_conditions:
         hint = "give wait_for_idle, require_charging, wait_for_event or conditions"
-        raise _wrong("$.schedule", "schedule type CONDITION has no condition", hint)
+        raise InvalidParams("schedule type CONDITION has no condition", hint, path="$.schedule")
 
 
 def _check_debounce(spec: JobSpec) -> None:
     if spec.debounce_ms is None:
-        raise _wrong(
-            "$.max_wait_ms", "a longest wait needs a debounce time", "give the debounce time whose delay it limits"
-        )
+        hint = "give the debounce time whose delay it limits"
+        raise InvalidParams("a longest wait needs a debounce time", hint, path="$.max_wait_ms")
     if spec.subject_key is None or spec.supersede == "none":
         hint = "give a subject, and let newer jobs supersede older ones"
-        raise _wrong("$.debounce_ms", "a debounce time needs a subject that newer jobs supersede", hint)
+        raise InvalidParams("a debounce time needs a subject that newer jobs supersede", hint, path="$.debounce_ms")
     if spec.max_wait_ms is not None and spec.max_wait_ms < spec.debounce_ms:
         hint = "make it at least as long as the debounce time"
-        raise _wrong("$.max_wait_ms", "less than the debounce time", hint)
-
-
-def _wrong(path: str, problem: str, hint: str) -> InvalidParams:
-    return InvalidParams(problem, hint, path=path)
-
-
-def _later(path: str) -> NotSupported:
-    return NotSupported("not supported by this version", "leave it out; a later version brings it", path=path)
+        raise InvalidParams("less than the debounce time", hint, path="$.max_wait_ms")
 
 
 def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:

@@ -10,16 +10,10 @@ from msgspec import Struct
 
 from semantica_daemon.errors import GenerationOwner
 from semantica_daemon.model import state
+from semantica_daemon.wire.job import JobSpec
+from semantica_daemon.wire.types import OnRunning
 
 Owner = Literal["server", "client"]
-
-
-class Arrival(Struct, frozen=True):
-    job_type: str
-    generation: int | None
-    whole_subject: bool
-    on_running: Literal["finish", "cancel"]
-    max_interrupts: int
 
 
 class Lane(Struct, frozen=True):
@@ -57,26 +51,28 @@ class Plan(Struct, frozen=True):
     outdate: tuple[str, ...] = ()
 
 
-def plan(arrival: Arrival, lane: Lane | None, live: list[Live]) -> Plan:
-    """If the lane already has the generation, the caller returns that job and ignores the plan."""
-    owner: Owner = "server" if arrival.generation is None else "client"
-    newest = lane.generation if lane else None
-    following = 1 if newest is None else newest + 1
-    generation = following if arrival.generation is None else arrival.generation
-    in_lane = [job for job in live if job.job_type == arrival.job_type]
-    if lane and owner != lane.numbered_by and (in_lane or generation <= lane.generation):
+def plan(spec: JobSpec, on_running: OnRunning, lane: Lane | None, live: list[Live]) -> Plan:
+    """`on_running`: the one in force, of the job or of its queue. If the lane already has the generation, the caller
+    returns that job and ignores the plan."""
+    owner: Owner = "server" if spec.generation is None else "client"
+    newest = lane.generation if lane else 0
+    generation = newest + 1 if spec.generation is None else spec.generation
+    in_lane = [job for job in live if job.job_type == spec.job_type]
+    if lane and owner != lane.numbered_by and (in_lane or generation <= newest):
         raise _wrong_owner(lane)
-    if newest is not None and generation < newest:
+    if lane and generation < newest:
         return Plan(generation, owner, stale=True)
     older = [job for job in in_lane if job.generation < generation]
-    others = [job for job in live if job.job_type != arrival.job_type] if arrival.whole_subject else []
-    return _against(older + others, arrival, generation, owner)
+    if spec.supersede == "subject":
+        older += [job for job in live if job.job_type != spec.job_type]
+    most = spec.max_interrupts if on_running == "cancel" else 0
+    return _against(older, most, generation, owner)
 
 
-def _against(older: list[Live], arrival: Arrival, generation: int, owner: Owner) -> Plan:
+def _against(older: list[Live], most: int, generation: int, owner: Owner) -> Plan:
+    """`most`: interruptions in a row of a running job; after so many it may finish."""
     waiting = tuple(job.job_id for job in older if job.state != state.RUNNING)
     running = [job for job in older if job.state == state.RUNNING and not job.stopping]
-    most = arrival.max_interrupts if arrival.on_running == "cancel" else 0
     interrupt = tuple(job.job_id for job in running if job.interrupts < most)
     outdate = tuple(job.job_id for job in running if job.interrupts >= most)
     return Plan(generation, owner, supersede=waiting, interrupt=interrupt, outdate=outdate)

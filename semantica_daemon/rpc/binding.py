@@ -49,24 +49,24 @@ class Method(Struct, frozen=True, gc=False):
     waits: bool
 
 
-class MethodTable:
-    def __init__(self, bindings: Mapping[str, Binding]) -> None:
-        """Raises when the bindings are not exactly the methods of the wire's table."""
-        missing = {row.name for row in METHODS} ^ bindings.keys()
-        if missing:
-            raise ValueError(f"the table and the bindings differ in {', '.join(sorted(missing))}")
-        self._methods = {}
-        for row in METHODS:
-            fields, decode = row.params.__struct_encode_fields__, msgspec.json.Decoder(row.params).decode
-            self._methods[row.name] = Method(fields, decode, bindings[row.name], row.waits)
-        self.get = self._methods.get
+def bind(bindings: Mapping[str, Binding]) -> dict[str, Method]:
+    """Raises when the bindings are not exactly the methods of the wire's table."""
+    missing = {row.name for row in METHODS} ^ bindings.keys()
+    if missing:
+        raise ValueError(f"the table and the bindings differ in {', '.join(sorted(missing))}")
+    methods = {}
+    for row in METHODS:
+        fields, decode = row.params.__struct_encode_fields__, msgspec.json.Decoder(row.params).decode
+        methods[row.name] = Method(fields, decode, bindings[row.name], row.waits)
+    return methods
 
-    def missing(self, name: str) -> Exception:
-        """The error for a method that does not exist."""
-        family, _, verb = name.partition(".")
-        if verb and verb in LATER.get(family, "").split():
-            return NotSupported(f"{name} is not supported by this version", "a later version brings it")
-        shown = name[:LONGEST_NAME]
-        near = difflib.get_close_matches(shown, self._methods, 1)
-        hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
-        return UnknownMethod(f"no method {shown}", hint)
+
+def unknown_method(name: str) -> Exception:
+    """The error for a method that does not exist."""
+    family, _, verb = name.partition(".")
+    if verb and verb in LATER.get(family, "").split():
+        return NotSupported(f"{name} is not supported by this version", "a later version brings it")
+    shown = name[:LONGEST_NAME]
+    near = difflib.get_close_matches(shown, [row.name for row in METHODS], 1)
+    hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
+    return UnknownMethod(f"no method {shown}", hint)

@@ -2,21 +2,20 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import structlog
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
 from semantica_daemon.rpc import protocol
-from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, MethodTable, Write
-from semantica_daemon.rpc.protocol import NO_ID, AnyRequest
-from semantica_daemon.rpc.transport import Transport
+from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, Write, unknown_method
+from semantica_daemon.rpc.protocol import Request
+from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE, Command
 
 log = structlog.get_logger()
@@ -29,7 +28,7 @@ MAX_TURNS = 4
 class Services(Struct, frozen=True):
     """Dependencies shared by the calls of all connections."""
 
-    table: MethodTable
+    methods: dict[str, Method]
     commands: CommandQueue
     writer: Writer
     lifecycle: Lifecycle
@@ -43,34 +42,29 @@ class Batch(Struct):
 
 
 class Calls:
-    def __init__(
-        self, services: Services, transport: Transport, connection: object, on_input_done: Callable[[], None]
-    ) -> None:
-        """`connection`: given to the methods that use it. `on_input_done`: called after each reply to a client that
-        has half-closed."""
+    def __init__(self, services: Services, transport: Transport, connection: Receiver) -> None:
+        """`connection`: given to the methods that use it."""
         self.in_flight = 0
         self.full = False
-        self._table = services.table
+        self._methods = services.methods
         self._commands = services.commands
         self._lifecycle = services.lifecycle
         self._transport = transport
         self._connection = connection
-        self._on_input_done = on_input_done
         self._waiting = 0  # calls of methods that wait
-        self._tasks: dict[asyncio.Task[None], bytes] = {}
-        self._by_id: dict[bytes, asyncio.Task[None]] = {}
+        self._tasks: dict[asyncio.Task[None], Request] = {}
         self._turns = asyncio.Semaphore(MAX_TURNS)
         self._having_turns: set[asyncio.Task[Any] | None] = set()
 
-    def start(self, request: AnyRequest, is_large: bool, batch: Batch | None = None) -> None:
+    def start(self, request: Request, is_large: bool, batch: Batch | None = None) -> None:
         """`is_large`: the request is large, so a write runs in the writer's thread."""
         self.in_flight += 1
         if self.in_flight >= MAX_IN_FLIGHT:
             self.full = True
         try:
-            method = self._table.get(request.method)
+            method = self._methods.get(request.method)
             if method is None:
-                raise self._table.missing(request.method)
+                raise unknown_method(request.method)
             params = protocol.arguments(request, method.decode, method.fields)
             if method.binding.writes and self._lifecycle.status == "stopping":
                 raise Stopping("the daemon is stopping", "call again when it is back")
@@ -87,7 +81,7 @@ class Calls:
             if not parts or len(parts) > MAX_BATCH:
                 raise InvalidRequest(f"a batch holds 1 to {MAX_BATCH} requests, this one {len(parts)}", "split it")
         except Refusal as refusal:
-            self._transport.send(protocol.error_reply(NO_ID, refusal))
+            self._transport.send(protocol.error_reply(None, refusal))
             return
         batch = Batch(len(parts), [])
         for part in parts:
@@ -101,12 +95,12 @@ class Calls:
 
     def cancel(self, request_id: Any) -> None:
         """Ends a call that is a task; a write that is queued is finished and replied to."""
-        task = self._by_id.get(protocol.encode(request_id))
-        if task is not None:
-            task.cancel()
+        for task, request in self._tasks.items():
+            if request.id == request_id:
+                task.cancel()
 
     def cancel_all(self) -> None:
-        for task in list(self._tasks):
+        for task in self._tasks:
             task.cancel()
 
     async def turn(self) -> None:
@@ -116,20 +110,18 @@ class Calls:
         self._having_turns.add(asyncio.current_task())
         await self._transport.drained()
 
-    def _write(self, binding: Write, request: AnyRequest, params: Any, is_large: bool, batch: Batch | None) -> None:
+    def _write(self, binding: Write, request: Request, params: Any, is_large: bool, batch: Batch | None) -> None:
         prepared = params if binding.prepare is None else binding.prepare(params)
         command = Command(binding.verb, prepared, getattr(params, "durable", False))
         self._commands.add(Entry(command, partial(self._finish, request, batch), False, is_large or command.durable))
 
-    def _begin(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
-        key = protocol.id_key(request.id)
+    def _begin(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
         self._waiting += method.waits
-        self._tasks[task] = key
-        self._by_id[key] = task
+        self._tasks[task] = request
         task.add_done_callback(self._forget)
 
-    async def _run(self, method: Method, request: AnyRequest, params: Any, batch: Batch | None) -> None:
+    async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
         """Runs the call and catches every error."""
         try:
             if not method.waits:
@@ -149,23 +141,21 @@ class Calls:
         self._finish(request, batch, result)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
-        key = self._tasks.pop(task)
-        if self._by_id.get(key) is task:
-            del self._by_id[key]
+        del self._tasks[task]
         if task in self._having_turns:
             self._having_turns.discard(task)
             self._turns.release()
 
-    def _finish(self, request: AnyRequest, batch: Batch | None, result: Any) -> None:
+    def _finish(self, request: Request, batch: Batch | None, result: Any) -> None:
         self.in_flight -= 1
-        self._answer(b"" if request.id is NO_ID else _answer_to(request, result), batch)
+        self._answer(b"" if request.id is UNSET else _answer_to(request.id, request.method, result), batch)
         if self.in_flight == 0:
             self._transport.flush()
         if self.full and self._half_done():
             self.full = False
             self._transport.resume()
         if self._transport.ended:
-            self._on_input_done()
+            self._connection.close_when_done()
 
     def _half_done(self) -> bool:
         """Whether half of the calls that do not wait are done: reading on after each reply would read one call at a
@@ -184,23 +174,23 @@ class Calls:
             self._transport.send(b"[" + b",".join(batch.answers) + b"]")
 
 
-def _answer_to(request: AnyRequest, result: Any) -> bytes:
+def _answer_to(request_id: protocol.Id, method: str, result: Any) -> bytes:
     """The reply, whatever the result is: the writer calls this too, and must not fail because of one caller's
     result."""
     try:
         if not isinstance(result, Exception):
-            return protocol.reply(request.id, result)
+            return protocol.reply(request_id, result)
         if isinstance(result, Refusal):
-            return protocol.error_reply(request.id, result)
+            return protocol.error_reply(request_id, result)
     except Exception as error:
         result = error
-    return protocol.error_reply(request.id, _internal(request, result))
+    return protocol.error_reply(request_id, _internal(method, result))
 
 
-def _internal(request: AnyRequest, error: Exception) -> Refusal:
+def _internal(method: str, error: Exception) -> Refusal:
     """The error for a bug: the caller gets an id that is in the log too, never a traceback."""
     error_id = uuid.uuid4().hex[:12]
-    log.error("request_failed", method=request.method, error_id=error_id, exc_info=error)
+    log.error("request_failed", method=method, error_id=error_id, exc_info=error)
     return InternalError(
         f"internal error {error_id}", "the daemon's log has the details under this id", error_id=error_id
     )

@@ -1,11 +1,10 @@
-"""One connection: routes the messages of its transport to calls and client requests, and ends all of it together."""
+"""One connection: passes the messages of its transport to its calls, and ends calls and subscriptions with it."""
 
 from typing import Any
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.calls import MAX_IN_FLIGHT, Calls, Services
-from semantica_daemon.rpc.client_requests import ClientRequests
 from semantica_daemon.rpc.subscriptions import Subscriptions
 from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE
@@ -14,16 +13,14 @@ OpenConnections = set["Connection"]
 
 
 class Connection(Receiver):
-    """Registers itself in `connections` until it closes. Methods use its subscriptions, calls and requests."""
+    """Registers itself in `connections` until it closes. Methods use its subscriptions and calls."""
 
     def __init__(self, services: Services, connections: OpenConnections) -> None:
         self.transport = Transport(self)
         self.subscriptions = Subscriptions()
-        self.requests = ClientRequests(self.transport)
-        self.calls = Calls(services, self.transport, self, self._close_when_done)
+        self.calls = Calls(services, self.transport, self)
         self._commands = services.commands
         self._writer = services.writer
-        self._waits_for_commands = False
         self._open = connections
         connections.add(self)
 
@@ -36,6 +33,8 @@ class Connection(Receiver):
     # Receiver
 
     def room(self) -> int:
+        if self._commands.full:
+            self._commands.when_room(self.transport.resume)
         if self.calls.full or not self.transport.writable:
             return 0
         return min(MAX_IN_FLIGHT - self.calls.in_flight, self._commands.room)
@@ -47,22 +46,16 @@ class Connection(Receiver):
         try:
             request = protocol.parse(message)
         except Refusal as refusal:
-            if not self.requests.resolve(message):
-                self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
-            return
-        self.calls.start(request, len(message) > LARGE)
-
-    def pause(self) -> None:
-        if self._commands.full and not self._waits_for_commands:
-            self._waits_for_commands = True
-            self._commands.when_room(self._commands_have_room)
+            self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
+        else:
+            self.calls.start(request, len(message) > LARGE)
 
     def has_read(self) -> None:
         self._writer.begin()
 
-    def input_ended(self) -> None:
-        self.requests.close()
-        self._close_when_done()
+    def close_when_done(self) -> None:
+        if self.calls.in_flight == 0 and not self.subscriptions:
+            self.transport.close()
 
     def on_client_gone(self) -> None:
         self.calls.cancel_all()
@@ -70,14 +63,4 @@ class Connection(Receiver):
 
     def on_closed(self) -> None:
         self._open.discard(self)
-        self.requests.close()
         self.on_client_gone()
-
-    def _commands_have_room(self) -> None:
-        self._waits_for_commands = False
-        self.transport.resume()
-
-    def _close_when_done(self) -> None:
-        """After the client has half-closed: closes once everything is replied to and no subscription is left."""
-        if self.calls.in_flight == 0 and not self.subscriptions:
-            self.transport.close()

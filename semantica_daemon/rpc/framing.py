@@ -1,7 +1,6 @@
 """Bytes to messages and back: both framings, recognised by the first byte, and the size limits."""
 
 import re
-from collections import deque
 
 from semantica_daemon.errors import InvalidRequest, ParseFailed, Refusal
 
@@ -18,9 +17,10 @@ class Framing:
     def __init__(self) -> None:
         self.headers = False
         self._decided = False
-        self._rest = bytearray()  # bytes after the last whole line, or all bytes in the framing with headers
-        self._lines: deque[bytes] = deque()
+        self._rest = bytearray()  # bytes after the last whole message
+        self._messages: list[bytes] = []
         self._length: int | None = None  # of the body whose header has been read
+        self._refusal: Refusal | None = None
 
     @property
     def partial(self) -> bool:
@@ -28,19 +28,30 @@ class Framing:
         return bool(self._rest) or self._length is not None
 
     def feed(self, data: bytes | memoryview) -> None:
+        """Splits all whole messages off at once, since clients send many requests together. What follows a broken
+        limit is ignored."""
+        if self._refusal is not None:
+            return
         scanned = len(self._rest)
         self._rest += data
-        if not self._decided:
-            scanned = 0
-            self._decide()
-        if self._decided and not self.headers:
-            self._split_lines(scanned)
+        try:
+            if not self._decided:
+                scanned = 0
+                self._decide()
+            if self.headers:
+                self._split_framed()
+            elif self._decided:
+                self._split_lines(scanned)
+        except Refusal as refusal:
+            self._refusal = refusal.with_traceback(None)  # its frames hold megabytes
+            self._rest.clear()
 
     def take(self, most: int) -> list[bytes]:
         """Up to `most` whole messages. Raises a Refusal when the next one breaks a limit."""
-        if not self._decided:
-            return []
-        return self._take_framed(most) if self.headers else self._take_lines(most)
+        if self._refusal is not None and not self._messages:
+            raise self._refusal
+        found, self._messages = self._messages[:most], self._messages[most:]
+        return found
 
     def last(self) -> bytes | None:
         """At the end of the input: the last line, if it has no newline."""
@@ -67,36 +78,21 @@ class Framing:
         self._rest = stripped
 
     def _split_lines(self, scanned: int) -> None:
-        """All lines of a chunk at once, since clients send many requests together. `scanned`: bytes without newline."""
+        """`scanned`: the bytes at the beginning that hold no newline."""
         end = self._rest.rfind(b"\n", scanned)
         if end >= 0:
-            self._lines.extend(bytes(self._rest[:end]).split(b"\n"))
+            for line in bytes(self._rest[:end]).split(b"\n"):
+                if len(line) > MAX_MESSAGE:
+                    raise _too_large()
+                if stripped := line.strip():
+                    self._messages.append(stripped)
             del self._rest[: end + 1]
-
-    def _take_lines(self, most: int) -> list[bytes]:
-        lines = self._lines
-        found: list[bytes] = []
-        while lines and len(found) < most:
-            if len(lines[0]) > MAX_MESSAGE:
-                if found:
-                    return found
-                raise _too_large()
-            line = lines.popleft().strip()
-            if line:
-                found.append(line)
-        if not found and len(self._rest) > MAX_MESSAGE:
+        if len(self._rest) > MAX_MESSAGE:
             raise _too_large()
-        return found
 
-    def _take_framed(self, most: int) -> list[bytes]:
-        found: list[bytes] = []
-        try:
-            while len(found) < most and (message := self._next_framed()) is not None:
-                found.append(message)
-        except Refusal:
-            if not found:
-                raise  # else the next call does, after these messages
-        return found
+    def _split_framed(self) -> None:
+        while (message := self._next_framed()) is not None:
+            self._messages.append(message)
 
     def _next_framed(self) -> bytes | None:
         if self._length is None:

@@ -1,43 +1,37 @@
-"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and requests."""
+"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and notifications."""
 
 import difflib
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, located
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_NAME = 100
-NO_ID = Raw(b"")
-NULL = Raw(b"null")
+NO_PARAMS = Raw(b"{}")
 EMPTY = re.compile(rb"null|\[\s*(null)?\s*\]")  # vscode-jsonrpc writes an undefined argument as [null]
 UNKNOWN = re.compile(r"^Object contains unknown field `([^`]*)`")
 
+Id = str | int | float | None
+
 
 class Request(Struct, frozen=True, gc=False):
-    """The id is kept as raw JSON, so that the reply has it in the same type; NO_ID in a notification."""
+    """The id is UNSET in a notification."""
 
     method: str
     jsonrpc: str = ""
-    id: Raw = NO_ID
-    params: Raw = NO_ID
+    id: Id | UnsetType = UNSET
+    params: Raw = NO_PARAMS
 
 
-class NumberedRequest(Struct, frozen=True, gc=False):
-    """A request as most clients send it: the decoder alone validates it."""
+class RequestId(Struct, frozen=True):
+    """The id of a message that is no valid request."""
 
-    method: str
-    jsonrpc: Literal["2.0"]
-    id: Annotated[int, Meta(ge=0)]
-    params: Raw = NO_ID
-
-
-AnyRequest = Request | NumberedRequest
-Id = Raw | int
+    id: Id = None
 
 
 class Reply(Struct, frozen=True, gc=False):
@@ -46,75 +40,49 @@ class Reply(Struct, frozen=True, gc=False):
     result: Any
 
 
-class ErrorReply(Struct, frozen=True, gc=False):
-    jsonrpc: str
-    id: Id
-    error: "ErrorObject"
-
-
 class ErrorObject(Struct, frozen=True):
     code: int
     message: str
-    data: Any = None
+    data: Any
 
 
-class Response(Struct, frozen=True):
-    """A client's response to a request of the daemon, whose ids are strings."""
-
-    id: str
-    result: Any = None
-    error: ErrorObject | None = None
+class ErrorReply(Struct, frozen=True, gc=False):
+    jsonrpc: str
+    id: Id
+    error: ErrorObject
 
 
-_numbered = msgspec.json.Decoder(NumberedRequest).decode
-_request = msgspec.json.Decoder(Request)
-_response = msgspec.json.Decoder(Response)
-_many = msgspec.json.Decoder(list[Raw])
-_any = msgspec.json.Decoder()
-_id = msgspec.json.Decoder(str | int | float | None)
+_request = msgspec.json.Decoder(Request).decode
+_request_id = msgspec.json.Decoder(RequestId).decode
+_many = msgspec.json.Decoder(list[Raw]).decode
 encode = msgspec.json.Encoder().encode
 
 
-def parse(message: bytes) -> AnyRequest:
+def parse(message: bytes) -> Request:
     try:
-        return _numbered(message)
-    except UNDECODABLE:
-        return _parse_any(message)
-
-
-def _parse_any(message: bytes) -> Request:
-    try:
-        request = _request.decode(message)
+        request = _request(message)
     except msgspec.ValidationError as error:
+        if str(error).endswith("`$.id`"):
+            raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
         raise InvalidRequest(f"not a request: {error}", 'send {"jsonrpc":"2.0","id":1,"method":"…"}') from None
     except UNDECODABLE as error:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
     if request.jsonrpc != "2.0":
-        raise InvalidRequest('"jsonrpc" must be "2.0"', "this daemon speaks JSON-RPC 2.0", _id=request.id)
-    if request.id is not NO_ID:
-        _check_id(request.id)
+        raise InvalidRequest('"jsonrpc" must be "2.0"', "this daemon speaks JSON-RPC 2.0")
     return request
 
 
 def parse_many(message: bytes) -> list[Raw]:
     try:
-        return _many.decode(message)
+        return _many(message)
     except UNDECODABLE as error:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
 
 
-def parse_response(message: bytes) -> Response | None:
-    """None: the message is no response to a request of the daemon."""
-    try:
-        return _response.decode(message)
-    except UNDECODABLE:
-        return None
-
-
-def arguments(request: AnyRequest, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
+def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
     """Decodes the params to the Struct of the method; raises a refusal with the path of the wrong field."""
     try:
-        return decode(b"{}" if request.params is NO_ID else request.params)
+        return decode(request.params)
     except msgspec.ValidationError as error:
         text, message = bytes(request.params), str(error)
     except UNDECODABLE as error:
@@ -131,49 +99,23 @@ def reply(request_id: Id, result: Any) -> bytes:
 
 
 def error_reply(request_id: Id, refusal: Refusal) -> bytes:
-    details = {key: value for key, value in refusal.details.items() if not key.startswith("_")}
-    data = {"code": refusal.code, "retryable": refusal.retryable, "hint": refusal.hint, **details}
-    if "path" in details:
+    data = {"code": refusal.code, "retryable": refusal.retryable, "hint": refusal.hint, **refusal.details}
+    if "path" in data:
         data["problem"] = refusal.problem
     error = ErrorObject(refusal.number, refusal.message, data)
-    return encode(ErrorReply("2.0", NULL if request_id is NO_ID else request_id, error))
+    return encode(ErrorReply("2.0", request_id, error))
 
 
 def notification(method: str, params: Any) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
 
 
-def request(request_id: str, method: str, params: Any) -> bytes:
-    parts = encode(request_id), encode(method), encode(params)
-    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
-
-
-def id_key(request_id: Id) -> bytes:
-    """The id in its normal form, so that $/cancelRequest finds it; empty for a notification."""
-    if isinstance(request_id, int):
-        return encode(request_id)
-    return b"" if request_id is NO_ID else encode(_any.decode(request_id))
-
-
-def id_of(message: bytes | Raw) -> Raw:
+def id_of(message: bytes) -> Id:
     """The id of an invalid request, if it has one that can be echoed."""
     try:
-        found = _any.decode(message)
+        return _request_id(message).id
     except UNDECODABLE:
-        return NULL
-    request_id = found.get("id") if isinstance(found, dict) else None
-    echoed = isinstance(request_id, str | int | float) and not isinstance(request_id, bool)
-    return Raw(encode(request_id)) if echoed else NULL
-
-
-def _check_id(request_id: Raw) -> None:
-    """The id is echoed as raw JSON, so it is validated before anything is done."""
-    try:
-        _id.decode(request_id)
-    except msgspec.ValidationError:
-        raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
-    except UNDECODABLE as error:
-        raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
+        return None
 
 
 def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:

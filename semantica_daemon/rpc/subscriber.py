@@ -18,9 +18,9 @@ EVERY_MS = 10_000
 
 
 class Heartbeat:
-    """Due every EVERY_MS while the job waits; without a timer while it runs and after its end."""
+    """Due every EVERY_MS while the job waits; never while it runs, after its end, and without a job."""
 
-    def __init__(self, explainer: Explainer, clock: Clock, job_id: str) -> None:
+    def __init__(self, explainer: Explainer, clock: Clock, job_id: str | None) -> None:
         self._explainer = explainer
         self._clock = clock
         self._job_id = job_id
@@ -29,12 +29,12 @@ class Heartbeat:
 
     def rearm(self) -> None:
         """Called after each event of the job, since the job may wait now, or wait again."""
-        if self._next_at is None:
+        if self._next_at is None and self._job_id is not None:
             self._next_at = self._clock.elapsed() + EVERY_MS
 
     async def due(self, subscription_id: str) -> QueueHeartbeat | None:
         """Returns the heartbeat, if one is due and the job still waits."""
-        if self._next_at is None or self._clock.elapsed() < self._next_at:
+        if self._job_id is None or self._next_at is None or self._clock.elapsed() < self._next_at:
             return None
         self._next_at = None
         try:
@@ -69,23 +69,20 @@ async def follow(
     subscription_id: str,
     wanted: Filter,
     start: tuple[int, Gap | None],
-    heartbeat: Heartbeat | None,
+    heartbeat: Heartbeat,
 ) -> None:
     cursor, gap = start
     with feed.watching(key_of(wanted)) as wake:
         while True:
             if gap is not None:
-                await connection.notify("stream.gap", GapNotification(subscription_id, gap.from_, gap.to, gap.epoch))
+                await connection.notify("stream.gap", GapNotification(gap.from_, gap.to, gap.epoch, subscription_id))
             wake.clear()
             page = await feed.page(cursor, wanted)
             cursor, gap, moved = page.cursor, page.gap, page.cursor > cursor
             if page.events:
                 await connection.notify("event", EventNotification(subscription_id, page.events))
             if moved:
-                if heartbeat is not None:
-                    heartbeat.rearm()
-            elif heartbeat is None:
-                await wake.wait()
+                heartbeat.rearm()
             elif (beat := await heartbeat.due(subscription_id)) is not None:
                 await connection.notify("job.queue_heartbeat", beat)
             else:

@@ -24,18 +24,16 @@ class Receiver(Protocol):
     """The owner of a transport."""
 
     def room(self) -> int:
-        """How many messages the receiver takes now; with 0 the transport stops reading until `resume`."""
+        """How many messages the receiver takes now. With 0 the transport stops reading, until the receiver calls
+        `resume`, when there is room."""
 
     def receive(self, message: bytes) -> None: ...
-
-    def pause(self) -> None:
-        """Reading stops: the receiver calls `resume` when there is room."""
 
     def has_read(self) -> None:
         """All complete messages were passed on."""
 
-    def input_ended(self) -> None:
-        """The client has half-closed; replies still reach it."""
+    def close_when_done(self) -> None:
+        """The client has half-closed: closes once everything is replied to and no subscription is left."""
 
     def on_client_gone(self) -> None:
         """The client no longer reads replies."""
@@ -94,7 +92,7 @@ class Transport(asyncio.BufferedProtocol):
             self._transport.close()
 
     def refuse_and_close(self, refusal: Refusal) -> None:
-        self.send(protocol.error_reply(protocol.NO_ID, refusal))
+        self.send(protocol.error_reply(None, refusal))
         self.close()
 
     def close_if_gone(self) -> None:
@@ -140,11 +138,7 @@ class Transport(asyncio.BufferedProtocol):
         return CHUNK
 
     def buffer_updated(self, nbytes: int) -> None:
-        try:
-            self._framing.feed(CHUNK[:nbytes])
-        except Refusal as refusal:
-            self.refuse_and_close(refusal)
-            return
+        self._framing.feed(CHUNK[:nbytes])
         self._read()
 
     def eof_received(self) -> bool:
@@ -185,7 +179,6 @@ class Transport(asyncio.BufferedProtocol):
         if not has_room:
             self._paused = True
             self._transport.pause_reading()
-            self._receiver.pause()
         elif self._eof:
             self._end_input()
         elif self._paused:
@@ -198,7 +191,7 @@ class Transport(asyncio.BufferedProtocol):
         if last is not None:
             self._receiver.receive(last)
         self._paused, self.ended = False, True
-        self._receiver.input_ended()
+        self._receiver.close_when_done()
 
     def _watch_half_frame(self, has_room: bool) -> None:
         """The rest of a message must follow within IDLE_HALF_FRAME_S of its newest byte."""

@@ -88,13 +88,10 @@ class EventNotification(Struct, frozen=True):
     events: Annotated[list[Event], about("the next events, oldest first")]
 
 
-class GapNotification(Struct, frozen=True, rename={"from_": "from"}):
+class GapNotification(Gap, frozen=True, rename={"from_": "from"}):
     """Params of the notification `stream.gap`: events that the subscriber will never see."""
 
     subscription_id: Annotated[str, about("id from event.subscribe")]
-    from_: Annotated[int, about("the sequence that was asked for")]
-    to: Annotated[int, about("the stream goes on after this sequence")]
-    epoch: Annotated[str, about("the epoch of the stream now")]
 
 
 class QueueHeartbeat(Struct, frozen=True):

@@ -7,13 +7,18 @@ from hypothesis import strategies as st
 
 from semantica_daemon.errors import GenerationOwner
 from semantica_daemon.model import state
-from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+from semantica_daemon.model.planner import Lane, Live, Plan, plan
+from semantica_daemon.wire.job import JobSpec
 from tests.cases import each_case
 
 
-def arrival(generation: int | None = None, on_running: str = "finish", **changed: object) -> Arrival:
-    given = {"job_type": "INDEX", "generation": generation, "whole_subject": False, "max_interrupts": 3}
-    return msgspec.convert({**given, "on_running": on_running, **changed}, Arrival)
+def arrival(generation: int | None = None, on_running: str = "finish", **changed: object) -> JobSpec:
+    given = {"job_type": "INDEX", "generation": generation, "subject_key": "s"}
+    return msgspec.convert({**given, "on_running": on_running, **changed}, JobSpec)
+
+
+def plan_of(spec: JobSpec, known: Lane | None, jobs: list[Live]) -> Plan:
+    return plan(spec, spec.on_running or "finish", known, jobs)
 
 
 def lane(generation: int, numbered_by: str = "client") -> Lane:
@@ -36,7 +41,7 @@ STOPS = live("r", 5, state.RUNNING, stopping=True)
 OTHER = live("o", 90, state.QUEUED, "TEST")
 OTHER_RUNS = live("p", 90, state.RUNNING, "TEST")
 
-TABLE: dict[str, tuple[Arrival, Lane | None, list[Live], Plan]] = {
+TABLE: dict[str, tuple[JobSpec, Lane | None, list[Live], Plan]] = {
     "an unknown lane numbers from one": (arrival(), None, [], Plan(1, "server")),
     "an unknown lane takes the number given": (arrival(7), None, [], Plan(7, "client")),
     "zero is a number": (arrival(0), None, [], Plan(0, "client")),
@@ -58,24 +63,24 @@ TABLE: dict[str, tuple[Arrival, Lane | None, list[Live], Plan]] = {
     ),
     "other types are not touched": (arrival(6), lane(5), [WAITING, OTHER], Plan(6, "client", supersede=("w",))),
     "the whole subject goes by arrival": (
-        arrival(6, whole_subject=True), lane(5), [WAITING, OTHER, OTHER_RUNS],
+        arrival(6, supersede="subject"), lane(5), [WAITING, OTHER, OTHER_RUNS],
         Plan(6, "client", supersede=("w", "o"), outdate=("p",)),
     ),
     "the whole subject is interrupted": (
-        arrival(6, "cancel", whole_subject=True), None, [OTHER, OTHER_RUNS],
+        arrival(6, "cancel", supersede="subject"), None, [OTHER, OTHER_RUNS],
         Plan(6, "client", supersede=("o",), interrupt=("p",)),
     ),
     "a stale arrival supersedes nothing": (
-        arrival(4, whole_subject=True), lane(5), [OTHER, OTHER_RUNS], Plan(4, "client", stale=True)
+        arrival(4, supersede="subject"), lane(5), [OTHER, OTHER_RUNS], Plan(4, "client", stale=True)
     ),
     "the client takes an idle lane over": (arrival(6), lane(5, "server"), [], Plan(6, "client")),
     "the server takes an idle lane over": (arrival(), lane(5, "client"), [], Plan(6, "server")),
     "another type's live job leaves the lane idle": (
-        arrival(6, whole_subject=True), lane(5, "server"), [OTHER], Plan(6, "client", supersede=("o",))
+        arrival(6, supersede="subject"), lane(5, "server"), [OTHER], Plan(6, "client", supersede=("o",))
     ),
 }  # fmt: skip
 
-REFUSED: dict[str, tuple[Arrival, Lane, list[Live]]] = {
+REFUSED: dict[str, tuple[JobSpec, Lane, list[Live]]] = {
     "a number in a lane the server numbers": (arrival(6), lane(5, "server"), [WAITING]),
     "a number in a lane that runs": (arrival(6), lane(5, "server"), [RUNS]),
     "no number in a lane its client numbers": (arrival(), lane(5), [WAITING]),
@@ -87,13 +92,13 @@ REFUSED: dict[str, tuple[Arrival, Lane, list[Live]]] = {
 @each_case("case", TABLE)
 def test_the_plan(case: str) -> None:
     given, known, jobs, expected = TABLE[case]
-    assert plan(given, known, jobs) == expected
+    assert plan_of(given, known, jobs) == expected
 
 
 @each_case("case", REFUSED)
 def test_a_lane_is_numbered_by_one_party(case: str) -> None:
     with pytest.raises(GenerationOwner) as refused:
-        plan(*REFUSED[case])
+        plan_of(*REFUSED[case])
     assert (refused.value.number, refused.value.code) == (4002, "E_GENERATION_OWNER")
     assert refused.value.hint
     assert refused.value.details == {"newest_generation": 5}
@@ -117,10 +122,10 @@ def lanes(draw: st.DrawFn) -> tuple[Lane, list[Live]]:
 
 
 arrivals = st.builds(
-    Arrival,
+    JobSpec,
     job_type=st.just("INDEX"),
     generation=st.none() | st.integers(0, 2**62),
-    whole_subject=st.booleans(),
+    supersede=st.sampled_from(["lane", "subject"]),
     on_running=st.sampled_from(["finish", "cancel"]),
     max_interrupts=st.integers(0, 5),
 )
@@ -128,11 +133,11 @@ arrivals = st.builds(
 
 @given(arrivals, lanes())
 def test_after_any_plan_one_job_of_the_lane_waits_and_it_is_the_newest(
-    given: Arrival, found: tuple[Lane, list[Live]]
+    given: JobSpec, found: tuple[Lane, list[Live]]
 ) -> None:
     known, jobs = found
     try:
-        planned = plan(given, known, jobs)
+        planned = plan_of(given, known, jobs)
     except GenerationOwner:
         assert (given.generation is None) != (known.numbered_by == "server")
         return
@@ -146,10 +151,10 @@ def test_after_any_plan_one_job_of_the_lane_waits_and_it_is_the_newest(
 
 
 @given(arrivals, lanes())
-def test_a_plan_ends_what_waits_and_stops_or_marks_what_runs(given: Arrival, found: tuple[Lane, list[Live]]) -> None:
+def test_a_plan_ends_what_waits_and_stops_or_marks_what_runs(given: JobSpec, found: tuple[Lane, list[Live]]) -> None:
     known, jobs = found
     try:
-        planned = plan(given, known, jobs)
+        planned = plan_of(given, known, jobs)
     except GenerationOwner:
         return
     by_id = {job.job_id: job for job in jobs}
@@ -161,13 +166,13 @@ def test_a_plan_ends_what_waits_and_stops_or_marks_what_runs(given: Arrival, fou
         assert given.on_running == "cancel" and by_id[job_id].interrupts < given.max_interrupts  # noqa: PT018
     for job in touched:
         same = job.job_type == given.job_type
-        assert job.generation < planned.generation if same else given.whole_subject
+        assert job.generation < planned.generation if same else given.supersede == "subject"
 
 
-@given(lanes(), st.sampled_from(["finish", "cancel"]), st.booleans())
-def test_the_server_always_numbers_upwards(found: tuple[Lane, list[Live]], on_running: str, whole: bool) -> None:
+@given(lanes(), st.sampled_from(["finish", "cancel"]), st.sampled_from(["lane", "subject"]))
+def test_the_server_always_numbers_upwards(found: tuple[Lane, list[Live]], on_running: str, supersede: str) -> None:
     known, jobs = found
     owned = msgspec.structs.replace(known, numbered_by="server")
-    planned = plan(arrival(None, on_running, whole_subject=whole), owned, jobs)
+    planned = plan_of(arrival(None, on_running, supersede=supersede), owned, jobs)
     assert planned.generation == known.generation + 1
     assert not planned.stale

@@ -39,12 +39,12 @@ async def test_a_pipelined_client_is_read_again_when_half_of_its_calls_are_done(
     real: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await real.call("queue.pause")
-    monkeypatch.setattr("semantica_daemon.rpc.connections.Connection", Observed)
+    monkeypatch.setattr("semantica_daemon.rpc.server.Connection", Observed)
     wire = await Wire.open(real.paths.socket)
     wire.send(b"".join(request("job.enqueue", id=number, job_type="semantica.noop") + b"\n" for number in range(COUNT)))
     replies = await wire.messages(COUNT, 60)
     assert sorted(reply["id"] for reply in replies) == list(range(COUNT))
-    (connection,) = [one for one in real.daemon.server._connections.open if isinstance(one, Observed)]
+    (connection,) = [one for one in real.daemon.server._connections if isinstance(one, Observed)]
     took_again = [before for before, count in connection.taken if count and before]
     assert max(before + count for before, count in connection.taken) == MAX_IN_FLIGHT, "the limit was reached"
     full = [before for before in took_again if before > MAX_IN_FLIGHT // 2]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.rpc.binding import Binding, MethodTable, Write
+from semantica_daemon.rpc.binding import Binding, Write, bind
 from semantica_daemon.store.writes.lifecycle import nothing
 from semantica_daemon.wire.methods import METHODS, NOTIFICATIONS
 from tests.harness import Harness
@@ -22,13 +22,13 @@ async def test_each_method_of_the_table_is_bound(manual: Harness) -> None:
 @pytest.mark.parametrize("name", [row.name for row in METHODS])
 def test_a_method_without_a_binding_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"differ in") as refused:
-        MethodTable({other: binding for other, binding in ALL.items() if other != name})
+        bind({other: binding for other, binding in ALL.items() if other != name})
     assert name in str(refused.value)
 
 
 def test_a_binding_without_a_method_is_refused() -> None:
     with pytest.raises(ValueError, match=r"differ in job\.juggle"):
-        MethodTable({**ALL, "job.juggle": Write(nothing)})
+        bind({**ALL, "job.juggle": Write(nothing)})
 
 
 def test_every_field_of_the_wire_is_described() -> None:

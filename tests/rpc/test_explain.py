@@ -124,6 +124,15 @@ async def test_a_paused_queue(desk: Harness, every: bool) -> None:
     assert (found["summary"].endswith("paused"), found["estimated_start_at"]) == (True, None)
 
 
+async def test_a_queue_that_is_paused_twice_resumes_by_itself_only_when_both_pauses_do(desk: Harness) -> None:
+    await desk.call("queue.pause", resume_after_ms=1000)
+    await desk.call("queue.pause", queue="build")
+    job_id = (await desk.enqueue(queue="build"))["job_id"]
+    queues = {one["queue"]: one["resume_at"] for one in (await desk.call("queue.list"))["queues"]}
+    assert queues == {"build": None, "default": START + 1000}
+    assert (await desk.call("job.explain", job_id=job_id))["estimated_start_at"] is None
+
+
 async def test_the_ones_ahead_and_the_position(desk: Harness) -> None:
     await desk.call("queue.configure", queue="build", slots=1)
     await busy(desk, 1, queue="build")

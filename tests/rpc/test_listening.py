@@ -5,7 +5,7 @@ import socket
 import stat
 from pathlib import Path
 
-from semantica_daemon.rpc.listener import listen, stop_listening
+from semantica_daemon.rpc.server import stop_listening
 from semantica_daemon.rpc.socket_file import SocketFile
 from tests.harness import Client, Harness
 
@@ -14,7 +14,7 @@ async def test_the_daemon_answers_on_a_socket_that_it_was_handed(real: Harness, 
     path = home / "handed.sock"
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     bound.bind(os.fspath(path))
-    listener = await listen(bound, real.daemon.server._connections)
+    listener = await real.daemon.server.listen(bound)
     client = await Client.connect(path)
     assert (await client.call("admin.health"))["status"] == "ready"
     await client.close()

@@ -39,7 +39,7 @@ class EventMethods(Struct, frozen=True):
             await self._whole_id(params.job_id), params.queue, params.user_tag,
             tuple(params.event_types or ()), tuple(params.levels or ()),
         )  # fmt: skip
-        heartbeat = Heartbeat(self.explainer, self.clock, wanted.job_id) if wanted.job_id else None
+        heartbeat = Heartbeat(self.explainer, self.clock, wanted.job_id)
         subscription_id = connection.subscriptions.start(
             lambda subscription_id: follow(connection, self.feed, subscription_id, wanted, start, heartbeat)
         )

@@ -6,9 +6,9 @@ from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall
 from semantica_daemon.rpc.calls import MAX_BATCH, MAX_IN_FLIGHT
 from semantica_daemon.rpc.connection import Connection
-from semantica_daemon.rpc.connections import MAX_CONNECTIONS
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
+from semantica_daemon.rpc.server import MAX_CONNECTIONS
 from semantica_daemon.wire.protocol import AnyParams, InitializeResult
 from semantica_daemon.wire.types import Params
 

@@ -33,12 +33,9 @@ def bindings(readers: Readers, limits: Limits) -> dict[str, Binding]:
 
 
 def _view(limits: Limits, queue: str, row: Any, everywhere: Any, counts: tuple[int, int, int]) -> QueueView:
-    _, paused_at, resume_at, *given = row
-    rules = limits.of(queue, QueueRules(*given))
-    if everywhere[1] is not None:
-        paused_at = everywhere[1]
-        resume_at = max(filter(None, (resume_at, everywhere[2])), default=None)
-    is_paused = paused_at is not None
+    rules = limits.of(queue, QueueRules(*row[3:]))
+    resumes = [resume_at for _, paused_at, resume_at, *_ in (row, everywhere) if paused_at is not None]
+    resume_at = max(resumes) if resumes and None not in resumes else None
     return QueueView(
-        queue, *counts, rules.slots or 0, is_paused, resume_at, rules.max_queued or 0, str(rules.on_running)
+        queue, *counts, rules.slots or 0, bool(resumes), resume_at, rules.max_queued or 0, str(rules.on_running)
     )

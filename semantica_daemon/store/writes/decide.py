@@ -10,7 +10,7 @@ from msgspec import Struct
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
-from semantica_daemon.model.planner import Arrival, Lane, Live, Plan, plan
+from semantica_daemon.model.planner import Lane, Live, Plan, plan
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import Ack, JobSpec
 
@@ -99,10 +99,9 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
     row = tx.execute(LANE, where).fetchone()
     lane = Lane(*row) if row else None
-    whole = spec.supersede == "subject"
-    rows = tx.execute(LIVE_OF_SUBJECT if whole else LIVE_OF_LANE, where).fetchall()
+    rows = tx.execute(LIVE_OF_SUBJECT if spec.supersede == "subject" else LIVE_OF_LANE, where).fetchall()
     live = [Live(*columns) for columns in rows]
-    planned = plan(Arrival(spec.job_type, spec.generation, whole, on_running, spec.max_interrupts), lane, live)
+    planned = plan(spec, on_running, lane, live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
     return EnqueueDecision(planned, on_running, existing, False, True, lane, {job.job_id: job for job in live})
 
