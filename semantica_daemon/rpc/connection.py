@@ -1,10 +1,11 @@
-"""One connection: passes the messages of its transport to its calls, and ends calls and subscriptions with it."""
+"""One connection: routes the messages of its transport to calls and client requests, and ends all of it together."""
 
 from typing import Any
 
 from semantica_daemon.errors import Refusal
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.calls import MAX_IN_FLIGHT, Calls, Services
+from semantica_daemon.rpc.client_requests import ClientRequests
 from semantica_daemon.rpc.subscriptions import Subscriptions
 from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE
@@ -13,11 +14,12 @@ OpenConnections = set["Connection"]
 
 
 class Connection(Receiver):
-    """Registers itself in `connections` until it closes. Methods use its subscriptions and calls."""
+    """Registers itself in `connections` until it closes. Methods use its subscriptions, calls and requests."""
 
     def __init__(self, services: Services, connections: OpenConnections) -> None:
         self.transport = Transport(self)
         self.subscriptions = Subscriptions()
+        self.requests = ClientRequests(self.transport)
         self.calls = Calls(services, self.transport, self)
         self._commands = services.commands
         self._writer = services.writer
@@ -46,14 +48,20 @@ class Connection(Receiver):
         try:
             request = protocol.parse(message)
         except Refusal as refusal:
-            self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
-        else:
-            self.calls.start(request, len(message) > LARGE)
+            if not self.requests.resolve(message):
+                self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
+            return
+        self.calls.start(request, len(message) > LARGE)
 
     def has_read(self) -> None:
         self._writer.begin()
 
+    def input_ended(self) -> None:
+        self.requests.close()
+        self.close_when_done()
+
     def close_when_done(self) -> None:
+        """After the client has half-closed: closes once everything is replied to and no subscription is left."""
         if self.calls.in_flight == 0 and not self.subscriptions:
             self.transport.close()
 
@@ -63,4 +71,5 @@ class Connection(Receiver):
 
     def on_closed(self) -> None:
         self._open.discard(self)
+        self.requests.close()
         self.on_client_gone()

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and notifications."""
+"""JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and requests."""
 
 import difflib
 import re
@@ -43,7 +43,7 @@ class Reply(Struct, frozen=True, gc=False):
 class ErrorObject(Struct, frozen=True):
     code: int
     message: str
-    data: Any
+    data: Any = None
 
 
 class ErrorReply(Struct, frozen=True, gc=False):
@@ -52,8 +52,17 @@ class ErrorReply(Struct, frozen=True, gc=False):
     error: ErrorObject
 
 
+class Response(Struct, frozen=True):
+    """A client's response to a request of the daemon, whose ids are strings."""
+
+    id: str
+    result: Any = None
+    error: ErrorObject | None = None
+
+
 _request = msgspec.json.Decoder(Request).decode
 _request_id = msgspec.json.Decoder(RequestId).decode
+_response = msgspec.json.Decoder(Response).decode
 _many = msgspec.json.Decoder(list[Raw]).decode
 encode = msgspec.json.Encoder().encode
 
@@ -77,6 +86,14 @@ def parse_many(message: bytes) -> list[Raw]:
         return _many(message)
     except UNDECODABLE as error:
         raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
+
+
+def parse_response(message: bytes) -> Response | None:
+    """None: the message is no response to a request of the daemon."""
+    try:
+        return _response(message)
+    except UNDECODABLE:
+        return None
 
 
 def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str, ...]) -> Any:
@@ -108,6 +125,11 @@ def error_reply(request_id: Id, refusal: Refusal) -> bytes:
 
 def notification(method: str, params: Any) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
+
+
+def request(request_id: str, method: str, params: Any) -> bytes:
+    parts = encode(request_id), encode(method), encode(params)
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 
 def id_of(message: bytes) -> Id:
