@@ -56,12 +56,9 @@ class Connection(Receiver):
     def has_read(self) -> None:
         self._writer.begin()
 
-    def input_ended(self) -> None:
-        self.requests.close()
-        self.close_when_done()
-
     def close_when_done(self) -> None:
-        """After the client has half-closed: closes once everything is replied to and no subscription is left."""
+        """No response to a request of the daemon can come any more; replies and events still reach the client."""
+        self.requests.close()
         if self.calls.in_flight == 0 and not self.subscriptions:
             self.transport.close()
 

@@ -32,8 +32,9 @@ class Receiver(Protocol):
     def has_read(self) -> None:
         """All complete messages were passed on."""
 
-    def input_ended(self) -> None:
-        """The client has half-closed; replies still reach it."""
+    def close_when_done(self) -> None:
+        """The client has half-closed: closes the connection once everything is replied to and no subscription is
+        left."""
 
     def on_client_gone(self) -> None:
         """The client no longer reads replies."""
@@ -191,7 +192,7 @@ class Transport(asyncio.BufferedProtocol):
         if last is not None:
             self._receiver.receive(last)
         self._paused, self.ended = False, True
-        self._receiver.input_ended()
+        self._receiver.close_when_done()
 
     def _watch_half_frame(self, has_room: bool) -> None:
         """The rest of a message must follow within IDLE_HALF_FRAME_S of its newest byte."""

@@ -16,10 +16,10 @@ CREATE = "window/workDoneProgress/create"
 
 async def connected(harness: Harness, headers: bool) -> tuple[Wire, Connection]:
     """A client and the daemon's side of it."""
-    before = set(harness.daemon.server._connections.open)
+    before = set(harness.daemon.server._connections)
     wire = await Wire.open(harness.paths.socket, headers)
     assert (await wire.request(request("initialized", id=1)))["id"] == 1
-    (connection,) = set(harness.daemon.server._connections.open) - before
+    (connection,) = set(harness.daemon.server._connections) - before
     return wire, connection
 
 
