@@ -24,6 +24,9 @@ class Paths:
     def as_dict(self) -> dict[str, str]:
         return dict(vars(self))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Paths) and self.as_dict() == other.as_dict()
+
 
 def find(env: "os._Environ[str] | dict[str, str]") -> Paths:
     """SEMANTICA_HOME moves everything into one folder, SEMANTICA_SOCKET moves the socket alone."""
