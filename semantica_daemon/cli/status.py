@@ -30,12 +30,12 @@ def run(arguments: Any, terminal: Terminal) -> None:
 
 
 def uses_other_folder(config: Json, paths: Paths) -> str:
-    """Says that the daemon on this socket has another data folder than this shell would use; empty when it has not.
-    A job is not told, because it only knows the socket."""
-    theirs, ours = config["paths"]["data"], printable(paths.data)
-    if "SEMANTICA_RUN_ID" in os.environ or os.path.realpath(theirs) == os.path.realpath(ours):
+    """Returns a sentence when the daemon on this socket has another data folder than this shell would use, else "".
+    Inside a job it is always "": the job's environment names the socket only."""
+    of_daemon, of_shell = config["paths"]["data"], printable(paths.data)
+    if "SEMANTICA_RUN_ID" in os.environ or os.path.realpath(of_daemon) == os.path.realpath(of_shell):
         return ""
-    return f"the daemon on {printable(paths.socket)} uses the data folder {theirs}, this shell would use {ours}"
+    return f"the daemon on {printable(paths.socket)} uses the data folder {of_daemon}, this shell would use {of_shell}"
 
 
 def _draw(found: Json, terminal: Terminal) -> None:

@@ -179,4 +179,4 @@ class Machine:
         if not self._editors:
             return []
         name, at = max(self._editors.items(), key=lambda item: item[1])
-        return [Answer(EDITORS, max(0, self._clock.elapsed() - at), f"{name} told of activity last")]
+        return [Answer(EDITORS, max(0, self._clock.elapsed() - at), f"{name} reported activity last")]

@@ -176,7 +176,7 @@ class Sources:
         try:
             output = await asyncio.to_thread(_output, [program, "-c", "IOHIDSystem"])
         except (OSError, subprocess.SubprocessError) as error:
-            raise SourceUnavailable(f"ioreg did not tell: {error}") from error
+            raise SourceUnavailable(f"ioreg gave no idle time: {error}") from error
         return hid_idle(output)
 
 

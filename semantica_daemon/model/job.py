@@ -73,7 +73,7 @@ def _check_keys(schedule: Schedule) -> None:
         if key is not None and key.startswith(RESERVED_KEYS):
             path = "$.schedule.wait_for_event" if key == schedule.wait_for_event else "$.schedule.conditions"
             reserved = " or ".join(RESERVED_KEYS)
-            problem = f"nobody can emit an event that begins with {reserved}"
+            problem = f"only the daemon emits events that begin with {reserved}"
             raise InvalidParams(problem, "choose another key", path=path)
 
 
