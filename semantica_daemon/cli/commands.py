@@ -6,25 +6,25 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
     "run", "add", "plan", "list", "ls", "status", "show", "logs", "wait", "cancel", "why", "schedule", "template",
-    "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor",
+    "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor", "progress", "log",
+    "result",
 )  # fmt: skip
 
 OVERVIEW = """\
 semantica: background jobs on this machine that are neither lost nor repeated
 
-  semantica run -- make test          run it as a job: live output, its exit code; Ctrl-C leaves it running
-  semantica add -- make test          add it to the queue and return; prints the job's id
-  semantica add --newest-wins a.py -- lint a.py
-                                      of several saves of a.py only the newest is run
-  semantica add --when-idle --on-event git:commit -- make docs
-                                      start it when the machine is idle and the event was emitted
-  semantica status                    what is running, what is waiting, how the last jobs ended
+  semantica run -- make test                       run it as a job: live output, its exit code; Ctrl-C leaves it running
+  semantica add -- make test                       add it to the queue and return; prints the job's id
+  semantica add --newest-wins a.py -- lint a.py    of several saves of a.py only the newest is run
+  semantica add --on-event git:commit -- make docs start it when the event was emitted
+  semantica status                                 what is running, what is waiting, how the last jobs ended
 
 jobs
   run      run a command as a job and follow it      show     everything about one job
   add      add a job, print its id                   logs     the output of a job; -f follows it
   plan     what `add` would do                       wait     wait for jobs; returns their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
+  called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
 
 when jobs start
   why      why a job has not started                 emit     emit an event that jobs wait for

@@ -73,3 +73,20 @@ def took(job: Json) -> str | None:
 def short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_JSON else text[:LONGEST_JSON] + " …"
+
+
+def progress(found: Json) -> str:
+    """50 %, 3 of 12, compiling, half way: of these what is known."""
+    parts = [] if found["percent"] is None else [f"{found['percent']:g} %"]
+    if found["items_completed"] is not None:
+        parts.append(f"{found['items_completed']} of {found['items_total'] or '?'}")
+    return ", ".join([*parts, *(str(found[name]) for name in ("phase", "message") if found[name])])
+
+
+def short_progress(job: Json) -> str | None:
+    """For a column: the percentage, else the items; None when the job has reported nothing."""
+    found = job["progress"]
+    if found is None:
+        return None
+    shorter = {**found, "phase": None, "message": None}
+    return progress(shorter if found["percent"] is None else {**shorter, "items_completed": None}) or None

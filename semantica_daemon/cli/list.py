@@ -10,12 +10,14 @@ LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 STATE_GROUPS = {"LIVE": LIVE, "WAITING": LIVE[1:], "ENDED": ENDED_STATES, "SKIPPED": ENDED_STATES[4:]}
 DEFAULT_LIMIT, PAGE = 20, 200
 LONGEST_TYPE = 20
+OPTIONAL = {"progress": format.short_progress}
 COLUMNS: tables.Columns = {
     "id": lambda job: prose.short_id(job["job_id"]),
     "state": "state",
     "queue": "queue",
     "type": lambda job: _type(job["job_type"]),
     "what": format.what,
+    "progress": format.short_progress,
     "age": lambda job: format.age(job["created_at"]),
     "took": format.took,
     "exit": "exit_code",
@@ -50,7 +52,9 @@ def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
 
 
 def print_jobs(jobs: list[Json], nothing: str = "") -> None:
-    tables.table(COLUMNS, jobs, "what", nothing)
+    """Columns without a value in any row are left out, unless every table has them."""
+    empty = {name for name, cell in OPTIONAL.items() if all(cell(job) is None for job in jobs)}
+    tables.table({name: cell for name, cell in COLUMNS.items() if name not in empty}, jobs, "what", nothing)
 
 
 def _type(name: str) -> str:

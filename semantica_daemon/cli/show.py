@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from semantica_daemon import prose
 from semantica_daemon.cli import ids, tables
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
-from semantica_daemon.cli.format import age, command, instant, optional, short_json, size, took
+from semantica_daemon.cli.format import age, command, instant, optional, progress, short_json, size, took
 
 RUN_COLUMNS: tables.Columns = {
     "run": "attempt",
@@ -97,20 +97,13 @@ def _times(job: Json) -> Rows:
 def _result(job: Json) -> Rows:
     error = job["error"]
     hint = f"`semantica logs {prose.short_id(job['job_id'])}` shows what it wrote"
-    yield "progress", _progress(job["progress"]) if job["progress"] else None
+    yield "progress", optional(progress, job["progress"])
     yield "superseded by", job["superseded_by"]
     yield "exit code", job["exit_code"]
     yield "error", f"{error['message']} ({error['code']}, {error['class']})" if error else None
     yield "hint", hint if error and job["log_path"] else None
     yield "result", optional(short_json, job["result_summary"])
     yield "log", job["log_path"]
-
-
-def _progress(progress: Json) -> str:
-    parts = [] if progress["percent"] is None else [f"{progress['percent']:g} %"]
-    if progress["items_completed"] is not None:
-        parts.append(f"{progress['items_completed']} of {progress['items_total'] or '?'}")
-    return ", ".join([*parts, *(str(progress[name]) for name in ("phase", "message") if progress[name])])
 
 
 COMMAND = Command(

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.spec import RestOfSpec, rest_of
+from semantica_daemon.model.state import DONE
 from semantica_daemon.wire.event import Event
 from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns
 from semantica_daemon.wire.run import Error, Progress, RunView
@@ -66,13 +67,20 @@ def _fields(row: Any) -> dict[str, Any]:
     fields |= {name: bool(fields[name]) for name in ("wait_for_idle", "require_charging", "stale")}
     fields |= {name: raw(fields[name]) for name in _TEXTS}
     fields["expires_at"] = fields["expires_at"] if fields["state"] == "QUEUED" else None
-    progress = fields["progress"]
     return fields | {
         "job_id": fields["id"],
         "subject_key": fields["subject_key"] if lane else None,
         "generation": fields["generation"] if lane and (numbered or fields["generation"]) else None,
         "superseded_by": fields["superseded_by"] or None,
         "execution_mode": fields["execution_mode"] or "EXTERNAL",
-        "progress": None if progress is None else _progress.decode(progress),
+        "progress": _progress_of(fields["state"], fields["progress"]),
         "error": error(fields["error"]),
     }
+
+
+def _progress_of(state: str, text: str | None) -> Progress | None:
+    """The newest report of the run; a job that is DONE is at 100 %, whatever it has reported last."""
+    if text is None:
+        return None
+    progress = _progress.decode(text)
+    return msgspec.structs.replace(progress, percent=100.0) if state == DONE else progress

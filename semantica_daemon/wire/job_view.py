@@ -75,7 +75,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     superseded_by: Annotated[str | None, about("id of the job that has replaced it")]
     stale: Annotated[bool, about("a newer job of its lane is known")]
     cancel_requested_at: Annotated[int | None, about("when it was asked to stop")]
-    progress: Annotated[Progress | None, about("the newest progress of its run")]
+    progress: Annotated[Progress | None, about("the newest progress of its run; a job that is DONE is at 100 percent")]
     error: Annotated[Error | None, about("why its latest run failed")]
     exit_code: Annotated[int | None, about("exit code of its latest run; null on a signal")]
     idempotency_key: Annotated[str | None, about("key given by the caller")]

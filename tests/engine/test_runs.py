@@ -37,7 +37,7 @@ async def all_is_well(harness: Harness) -> None:
 async def test_log_and_progress_are_kept_and_told_in_order(working: Harness, job_type: str) -> None:
     job = await run(working, job_type)
     assert job["result_summary"] == {"said": 2}
-    said = {"percent": 10.0, "phase": "reading", "items_completed": 3, "items_total": 7, "message": "three of seven"}
+    said = {"percent": 100.0, "phase": "reading", "items_completed": 3, "items_total": 7, "message": "three of seven"}
     assert job["progress"] == said
     lines = await events(working, "job.log", job_id=job["job_id"])
     assert [(line["message"], line["level"]) for line in lines] == [("plain", "info"), ("with more", "warn")]

@@ -122,7 +122,7 @@ async def test_a_process_reports_by_its_token(house: Harness) -> None:
     job = await run(house, python(program))
     assert job["state"] == "DONE", await output(house, job["job_id"])
     progress = {"percent": 40, "phase": "a", "items_completed": 2, "items_total": 5, "message": "two"}
-    assert (job["progress"], job["result_summary"]) == (progress, {"found": 3})
+    assert (job["progress"], job["result_summary"]) == ({**progress, "percent": 100}, {"found": 3})
     (line,) = await events(house, "job.log", job_id=job["job_id"])
     assert (line["message"], line["level"], line["payload"]) == ("look", "warn", {"x": 1})
     (told,) = await events(house, "job.progress", job_id=job["job_id"])

@@ -37,7 +37,7 @@ async def test_a_job_is_shown_with_its_runs_oldest_first(store: Store, db: aiosq
     assert (job.job_id, job.id, job.state, job.attempts) == (first.run.job_id, first.run.job_id, "DONE", 2)
     assert (bytes(job.payload), bytes(job.result_summary), bytes(job.env_vars)) == (b'{"a":1}', b'{"n":1}', b"null")
     assert (job.subject_key, job.generation, job.execution_mode) == ("s", 7, "IN_PROCESS")
-    assert job.progress == Progress(50, None, None, None, None)
+    assert job.progress == Progress(100, None, None, None, None)
     assert [(run.attempt, run.status) for run in job.runs] == [(1, "FAILED"), (2, "DONE")]
     assert job.runs[0].error["code"] == "E_HANDLER"
     assert (job.runs[0].params_snapshot, job.runs[1].error) == ({"a": 1}, None)
