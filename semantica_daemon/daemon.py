@@ -1,4 +1,4 @@
-"""The composition root: the only module that knows all parts. Nesting is lifecycle: opened last, closed first."""
+"""The composition root, the only module that knows all parts: `running` opens them in order, `close` ends them."""
 
 import asyncio
 import os

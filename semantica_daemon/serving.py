@@ -1,4 +1,5 @@
-"""The daemon as a foreground process: signals, resource limits and its exit. `daemon` constructs and runs it."""
+"""The daemon as a foreground process: reads the configuration, sets signals and resource limits, and decides the exit
+code. `daemon` constructs the parts."""
 
 import asyncio
 import gc
@@ -48,7 +49,7 @@ def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
-    """Reads the configuration and runs the daemon; with `check` it only reads, and changes nothing."""
+    """Reads the configuration and runs the daemon; with `check` it reads it, imports the handlers, and returns."""
     where = paths.find(os.environ)
     if config_path is not None:
         where.config = str(config_path.absolute())
@@ -67,13 +68,13 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         sqlite_library.tune()
         open_files = raise_file_limit()
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)
-        anyio.run(served, Setting(where, settings, SystemClock(), Random(), open_files))
+        anyio.run(run_until_stopped, Setting(where, settings, SystemClock(), Random(), open_files))
     except StartRefused as refused:
         logs.ready_pipe.send(str(refused))
         raise
 
 
-async def served(setting: Setting) -> None:
+async def run_until_stopped(setting: Setting) -> None:
     """Logs an error that stops the daemon, and exits; the next start recovers."""
     try:
         await serve(setting)
@@ -88,9 +89,9 @@ async def served(setting: Setting) -> None:
 
 
 def raise_file_limit() -> int:
-    """A thousand connections need more than the usual soft limit. Returns that limit, which jobs are given."""
+    """A thousand connections need more than the usual soft limit. Returns the previous soft limit; jobs run with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = hard if hard != resource.RLIM_INFINITY else 65_536
-    if soft < min(wanted, 65_536):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 65_536), hard))
+    target = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     return soft

@@ -13,7 +13,7 @@ from dbus_fast import Message, MessageFlag, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 from semantica_daemon.clock import Clock
-from semantica_daemon.engine.probes import WITHIN_S, Idleness, SourceUnavailable, no_input
+from semantica_daemon.engine.probes import SOURCE_TIMEOUT_S, Idleness, SourceUnavailable, no_input
 
 SILENCE_S = 60
 LONGEST_MS = 10 * 365 * 24 * 3600 * 1000
@@ -75,7 +75,7 @@ class Bus:
             bus.disconnect()
             lost = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
             # Its descriptor is closed only then; gather takes the error, which asyncio would log otherwise.
-            await asyncio.gather(asyncio.wait_for(lost, WITHIN_S), return_exceptions=True)
+            await asyncio.gather(asyncio.wait_for(lost, SOURCE_TIMEOUT_S), return_exceptions=True)
 
     async def _connected(self) -> MessageBus:
         for _ in range(2):  # the loop must first notice a bus that is gone: a write to it would leave errors behind
@@ -118,13 +118,13 @@ class Desktop:
         for silent in (source, bus.name):
             self._check_silence(silent)
         try:
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(SOURCE_TIMEOUT_S):
                 return await question()
         except TimeoutError:
             silent = source if bus.is_there else bus.name
             self._silent_until[silent] = self._clock.monotonic() + SILENCE_S
             await bus.close()  # or the query would wait for as long as the bus is there
-            raise SourceUnavailable(f"{silent} did not answer within {WITHIN_S:.0f} s") from None
+            raise SourceUnavailable(f"{silent} did not answer within {SOURCE_TIMEOUT_S:.0f} s") from None
 
     async def close(self) -> None:
         await self._session.close()
@@ -135,7 +135,7 @@ class Desktop:
         left_s = self._silent_until.get(silent, now) - now
         if left_s > 0:
             raise SourceUnavailable(
-                f"{silent} did not answer within {WITHIN_S:.0f} s: it is asked again in {left_s:.0f} s"
+                f"{silent} did not answer within {SOURCE_TIMEOUT_S:.0f} s: it is asked again in {left_s:.0f} s"
             )
 
     async def _mutter(self) -> Idleness:

@@ -113,7 +113,7 @@ class Machine:
 
     async def view(self, _: Params) -> MachineView:
         """Queries every source, also those after the first that knows."""
-        answers = [*self._editors_answer(), *await self._sources.idle(first=False)]
+        answers = [*self._editors_answer(), *await self._sources.idle(query_all=True)]
         idle = self._overridden() if self.rules.idle != "auto" else self._as_idle(answers)
         power = await self.power()
         power_sources = [power] if self.rules.power == "auto" else [power, await self._sources.power()]

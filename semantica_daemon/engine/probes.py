@@ -1,7 +1,8 @@
-"""The sources for idle and power: a chain, in which the first source that knows wins. `engine/machine` decides when to
-query them, `engine/desktop` has the D-Bus sources.
+"""The sources for idle, a chain in which the first source that knows wins, and the one for power. `engine/machine`
+decides when to query them, `engine/desktop` has the D-Bus sources.
 
-No source runs by itself, and none raises to its caller: a source that does not know returns the reason.
+A source runs only when it is queried. It raises SourceUnavailable when it does not know; `Sources.idle` puts the reason
+into its answer.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ from semantica_daemon.clock import Clock
 from semantica_daemon.engine.power import read_power, text_of
 from semantica_daemon.model.machine import Power
 
-WITHIN_S = 1.0
+SOURCE_TIMEOUT_S = 1.0
 OVER_DBUS = ("mutter", "screensaver", "logind")
 NOT_INSTALLED = "dbus-fast is not installed: pip install 'semantica[desktop]'"
 TERMINALS = ("pts/[0-9]*", "tty[0-9]*")
-KEPT_BACK_MS = 8_000  # the kernel updates a terminal's time of input every 8 s only, to hide the rhythm of passwords
-LOW = 0.25  # of a core: the load of a machine without a user
-PROVEN_S = (60, 300, 900)  # the spans of os.getloadavg
+TTY_TIME_GRANULARITY_MS = 8_000  # the kernel updates the time of input this rarely, to hide typing rhythms
+LOW_LOAD_PER_CORE = 0.25  #: the load of a machine without a user
+LOAD_SPANS_S = (60, 300, 900)  # the spans of os.getloadavg
 HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
 
 Idleness = tuple[int, str]  # milliseconds without input, and how the source knows
@@ -56,7 +57,7 @@ class Places(Struct, frozen=True):
     supplies: Path = Path("/sys/class/power_supply")
 
 
-HERE = Places()
+SYSTEM_PLACES = Places()
 
 
 class Desktop(Protocol):
@@ -84,7 +85,7 @@ class Sources:
         clock: Clock,
         running: Callable[[], int],
         environment: Mapping[str, str] = os.environ,
-        places: Places = HERE,
+        places: Places = SYSTEM_PLACES,
         platform: str = sys.platform,
     ) -> None:
         """`running`: returns how many runs of our own are under way."""
@@ -101,8 +102,8 @@ class Sources:
         self._reading: asyncio.Future[Power] | None = None
         self._one_at_a_time = asyncio.Lock()
 
-    async def idle(self, first: bool = True) -> list[Answer]:
-        """The answers up to the first source that knows; with `first` false, those of all sources."""
+    async def idle(self, query_all: bool = False) -> list[Answer]:
+        """The answers up to the first source that knows; with `query_all`, those of all sources."""
         answers: list[Answer] = []
         async with self._one_at_a_time:
             for source, read in self._chain.items():
@@ -110,7 +111,7 @@ class Sources:
                     answers.append(Answer(source, *await read()))
                 except SourceUnavailable as error:
                     answers.append(Answer(source, None, str(error)))
-                if first and answers[-1].idle_for_ms is not None:
+                if not query_all and answers[-1].idle_for_ms is not None:
                     break
         return answers
 
@@ -119,9 +120,9 @@ class Sources:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(asyncio.to_thread(read_power, self._places.supplies))
         reading = self._reading
-        done, _ = await asyncio.wait({reading}, timeout=WITHIN_S)
+        done, _ = await asyncio.wait({reading}, timeout=SOURCE_TIMEOUT_S)
         if not done:
-            return Power("psutil", None, f"the battery did not answer within {WITHIN_S:.0f} s")
+            return Power("psutil", None, f"the battery did not answer within {SOURCE_TIMEOUT_S:.0f} s")
         return reading.result()
 
     async def close(self) -> None:
@@ -146,18 +147,18 @@ class Sources:
 
     async def _tty(self) -> Idleness:
         if seen := display(self._environment, self._places.seats):
-            raise SourceUnavailable(f"there is {seen}, and what is typed there need not go through a terminal")
+            raise SourceUnavailable(f"there is {seen}, and input there does not show on a terminal")
         last = last_input(self._places.terminals, os.getuid())
         if last is None:
             raise SourceUnavailable("you have no terminal open")
         at, name = last
-        idle_for_ms = max(0, self._clock.now() - at - KEPT_BACK_MS)
+        idle_for_ms = max(0, self._clock.now() - at - TTY_TIME_GRANULARITY_MS)
         return idle_for_ms, f"nothing typed at {name} for {idle_for_ms // 1000} s"
 
     async def _load(self) -> Idleness:
         seen = display(self._environment, self._places.seats) or next(iter(local_sessions(self._places.seats)), None)
         if seen:
-            raise SourceUnavailable(f"there is {seen}, and somebody may be there who gives the machine no work")
+            raise SourceUnavailable(f"there is {seen}, and a user may be there without causing load")
         try:
             averages = os.getloadavg()
         except OSError as error:
@@ -188,12 +189,12 @@ def low_load(
     Our own runs are no sign of a user: while they run, and while the load falls after them, the machine stays idle.
     Otherwise a job that waits for idle would end it, for itself and for the next job.
     """
-    if before is not None and now - before.at > PROVEN_S[-1]:
+    if before is not None and now - before.at > LOAD_SPANS_S[-1]:
         before = None
-    load, limit = averages[0], own + LOW * cores
+    load, limit = averages[0], own + LOW_LOAD_PER_CORE * cores
     if load <= limit:
         high = next((index for index, average in enumerate(averages) if average > limit), len(averages))
-        proven = PROVEN_S[high - 1]
+        proven = LOAD_SPANS_S[high - 1]
         seen = before.since if before is not None and now - before.at <= proven else now
         return LowLoad(min(seen, now - proven), now, math.inf if own else None)
     if before is not None and (own or (before.own_load is not None and load <= before.own_load)):
@@ -252,4 +253,5 @@ def _fields(path: Path) -> dict[str, str]:
 
 
 def _output(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, timeout=WITHIN_S, check=True).stdout.decode(errors="replace")
+    done = subprocess.run(command, capture_output=True, timeout=SOURCE_TIMEOUT_S, check=True)
+    return done.stdout.decode(errors="replace")

@@ -40,7 +40,8 @@ SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True
 )
 LOST = Outcome(
-    error=Error("E_CONDITION_LOST", "infra", "the machine is no longer as it needs it; it waits again"), lost=True
+    error=Error("E_CONDITION_LOST", "infra", "the machine is no longer idle or on mains power; the job waits again"),
+    lost=True,
 )
 PAST_DEADLINE = Outcome(error=Error("E_DEADLINE", "permanent", "the deadline passed while this run was under way"))
 

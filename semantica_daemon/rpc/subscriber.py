@@ -1,6 +1,6 @@
-"""One subscriber: a cursor that follows the feed and writes to its connection as fast as the client reads.
+"""Sends the events of one subscription to its connection, as fast as the client reads.
 
-A subscriber of a single job also gets a heartbeat while the job waits; it is sent, and never stored.
+A subscription to a single job also gets a heartbeat while the job waits; it is sent, and never stored.
 """
 
 import asyncio
@@ -14,25 +14,25 @@ from semantica_daemon.model.state import QUEUED, SCHEDULED
 from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.wire.event import EventNotification, Gap, GapNotification, QueueHeartbeat
 
-EVERY_MS = 10_000
+HEARTBEAT_EVERY_MS = 10_000
 
 
 class Heartbeat:
-    """Due every EVERY_MS while the job waits; never while it runs, after its end, and without a job."""
+    """Due every HEARTBEAT_EVERY_MS while the job waits; never while it runs, after its end, and without a job."""
 
     def __init__(self, explainer: Explainer, clock: Clock, job_id: str | None) -> None:
         self._explainer = explainer
         self._clock = clock
         self._job_id = job_id
-        self._next_at: int | None = None  # by the time since boot, which is never set
+        self._next_at: int | None = None  # in Clock.elapsed(), which a change of the wall clock does not move
         self.rearm()
 
     def rearm(self) -> None:
         """Called after each event of the job, since the job may wait now, or wait again."""
         if self._next_at is None and self._job_id is not None:
-            self._next_at = self._clock.elapsed() + EVERY_MS
+            self._next_at = self._clock.elapsed() + HEARTBEAT_EVERY_MS
 
-    async def due(self, subscription_id: str) -> QueueHeartbeat | None:
+    async def next_if_due(self, subscription_id: str) -> QueueHeartbeat | None:
         """Returns the heartbeat, if one is due and the job still waits."""
         if self._job_id is None or self._next_at is None or self._clock.elapsed() < self._next_at:
             return None
@@ -71,6 +71,7 @@ async def follow(
     start: tuple[int, Gap | None],
     heartbeat: Heartbeat,
 ) -> None:
+    """Runs until it is cancelled. `start`: the sequence number to continue after, and a gap to report first."""
     cursor, gap = start
     with feed.watching(key_of(wanted)) as wake:
         while True:
@@ -83,7 +84,7 @@ async def follow(
                 await connection.notify("event", EventNotification(subscription_id, page.events))
             if moved:
                 heartbeat.rearm()
-            elif (beat := await heartbeat.due(subscription_id)) is not None:
+            elif (beat := await heartbeat.next_if_due(subscription_id)) is not None:
                 await connection.notify("job.queue_heartbeat", beat)
             else:
                 await heartbeat.wait(wake)

@@ -1,4 +1,4 @@
-"""The consequences of the end of a job, in the transaction that ends it. A new consequence is one function here."""
+"""The consequences of the end of a job, in the transaction that ends it. A new consequence is added to `ended`."""
 
 from semantica_daemon.store import gates
 from semantica_daemon.store.tx import Job, Tx
@@ -19,9 +19,9 @@ def ended(tx: Tx, job: Job, to: str, run_status: str | None = None) -> None:
         tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
         gates.release_room(tx, job)
     if job.unmet:
-        gates.close(tx, job)
+        gates.stop_waiting(tx, job)
     if job.schedule_id is not None:
-        gates.pass_turn(tx, job.schedule_id)
+        gates.open_next_turn(tx, job.schedule_id)
     if run_status in ("DONE", "FAILED"):
         _reset_interrupts(tx, job)
 

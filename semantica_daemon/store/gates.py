@@ -1,8 +1,8 @@
 """The gates that hold a job back, as rows and counters, so that a claim never reads a job it cannot start.
 
-Latched gates open once: an event, a condition, the job's turn in a schedule (later: its parents, a hold). Each is a row
+Latched gates open once: an event, a condition, the job's turn in a schedule. Each is a row
 of job_conditions, counted in jobs.unmet; the transaction that opens the last one makes the job QUEUED.
-Room gates open and close. A room is a lane or key with space for one job (only lanes so far; later: concurrency keys).
+Room gates open and close. A room is a lane, which has space for one job.
 A job that becomes QUEUED takes its room until it ends or becomes SCHEDULED again. A job whose room is taken gets the
 name of the room in blocked_by; the job that releases the room unblocks the next one.
 """
@@ -28,7 +28,7 @@ LIMIT ?
 """
 OPEN = "UPDATE job_conditions SET met_at = ?, waiting = 0 WHERE job_id = ? AND key = ?"
 OPENED = "UPDATE jobs SET unmet = ?, updated_at = ?, event_count = ?, last_event = ? WHERE number = ?"
-CLOSE = "UPDATE job_conditions SET waiting = 0 WHERE job_id = ? AND waiting = 1"
+STOP_WAITING = "UPDATE job_conditions SET waiting = 0 WHERE job_id = ? AND waiting = 1"
 
 LIVE_OF_SCHEDULE = """
 SELECT count(*)
@@ -67,8 +67,8 @@ def add(tx: Tx, job_id: str, gates: Iterable[tuple[str, str]], waiting: bool) ->
     tx.connection.executemany(ADD, [(job_id, key, value, int(waiting)) for key, value in gates])
 
 
-def newest(tx: Tx) -> int:
-    """The newest gate. An event that comes now opens no gate that is made later."""
+def newest_gate(tx: Tx) -> int:
+    """The rowid of the newest gate. An event that comes now opens no gate that is made later."""
     found: int = tx.execute(NEWEST).fetchone()[0]
     return found
 
@@ -89,9 +89,9 @@ def open_for(
     return list(dict.fromkeys(matched)), len(found) >= most
 
 
-def close(tx: Tx, job: Job) -> None:
-    """Closes the gates of a job that has ended: nothing opens them any more."""
-    tx.execute(CLOSE, (job.job_id,))
+def stop_waiting(tx: Tx, job: Job) -> None:
+    """Marks the gates of a job that has ended, so that nothing opens them any more."""
+    tx.execute(STOP_WAITING, (job.job_id,))
 
 
 def turn_is_taken(tx: Tx, schedule_id: str) -> bool:
@@ -99,7 +99,7 @@ def turn_is_taken(tx: Tx, schedule_id: str) -> bool:
     return bool(tx.execute(LIVE_OF_SCHEDULE, (schedule_id,)).fetchone()[0])
 
 
-def pass_turn(tx: Tx, schedule_id: str) -> None:
+def open_next_turn(tx: Tx, schedule_id: str) -> None:
     """Opens the gate of the oldest job that waits for its turn, if every live job of the schedule does."""
     key = TURN_OF + schedule_id
     waiting, oldest = tx.execute(WAITING_FOR_TURN, (key,)).fetchone()

@@ -11,8 +11,7 @@ from heapq import heapify, heappop, heappush
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.store.counts import Counts
 
-# Claim classes, as stored in jobs.claim_class: the needs of the machine are its bits.
-ANY_SLOT = 0
+# Claim classes, as stored in jobs.claim_class: 0 any slot, 1 and 2 (and 3, both) are needs of the machine.
 NEEDS_IDLE = 1
 NEEDS_MAINS = 2
 BLOCKED = 4

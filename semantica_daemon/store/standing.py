@@ -15,8 +15,10 @@ COLUMNS = (
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
     "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message",
 )  # fmt: skip
-AROUND = ("subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id")
-_MADE = {
+CONTEXT_COLUMNS = (
+    "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id"
+)  # fmt: skip
+_COMPUTED = {
     "event_met_at": """(
     SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
   )""",
@@ -29,7 +31,7 @@ _MADE = {
     WHERE job_id = jobs.id AND key = 'semantica:turn:' || schedule_id AND waiting = 1
   )""",
 }
-JOB = f"SELECT {', '.join(_MADE.get(name, name) for name in COLUMNS + AROUND)} FROM jobs WHERE id = :id"
+JOB = f"SELECT {', '.join(_COMPUTED.get(name, name) for name in COLUMNS + CONTEXT_COLUMNS)} FROM jobs WHERE id = :id"
 CONDITIONS = """
 SELECT key, value, met_at
 FROM job_conditions
@@ -71,14 +73,14 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
     try:
         job_id, _ = await reads.state(db, prefix)
         row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
-        job = dict(zip(COLUMNS + AROUND, row, strict=True))
-        found = {name: job[name] for name in COLUMNS} | await _surroundings(db, job_id, job)
+        job = dict(zip(COLUMNS + CONTEXT_COLUMNS, row, strict=True))
+        found = {name: job[name] for name in COLUMNS} | await _read_context(db, job_id, job)
         return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], limits))
     finally:
         await db.execute("ROLLBACK")
 
 
-async def _surroundings(db: Connection, job_id: str, job: dict[str, Any]) -> dict[str, Any]:
+async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dict[str, Any]:
     running = list(await db.execute_fetchall(RUNNING))
     lane = (job["subject_key"], job["job_type"])
     in_lane = lane[0] and job["supersede"] != "none"

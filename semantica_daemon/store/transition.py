@@ -41,7 +41,7 @@ def withdraw(tx: Tx, job: ChangedJob) -> bool:
     """QUEUED → SCHEDULED: idle or mains power ended before the job could start."""
     if job.state != state.QUEUED:
         return False
-    wait_again(tx, job, job.attempts, "the machine is no longer as it needs it")
+    wait_again(tx, job, job.attempts, "the machine is no longer idle or on mains power")
     return True
 
 

@@ -1,4 +1,4 @@
-"""The process trees of all runs: which processes a run has left, and sending a signal to all of them.
+"""The process trees of all runs: reaps children, finds the processes that a run has left, and sends them signals.
 
 The supervisor is the subreaper of everything that jobs start. A process that forks twice or begins a session of its own
 becomes a child of the supervisor, so that no process of a run is out of sight.
@@ -16,7 +16,7 @@ from semantica_daemon.supervisor.run import Run
 
 MAX_SCANS = 100
 PAGE = 4096
-WHOLE_BELOW = 4000  # bytes: the kernel returns the list in pages, so a shorter part is the last one
+LAST_PART_BELOW = 4000  # bytes: the kernel returns the list in pages, so a shorter part is the last one
 
 
 class ProcessTrees:
@@ -25,7 +25,7 @@ class ProcessTrees:
         self.ended: dict[str, Run] = {}  # those of `runs` whose main process has ended
         self._tags = tags
         self._mains: dict[int, Run] = {}
-        self._kept: dict[str, int] = {}  # ids and tags of finished runs that were allowed to leave processes behind
+        self._kept_tags: dict[str, int] = {}  # of ended runs that may leave processes behind
         self._children = _open_children_file()
 
     def add(self, run: Run) -> None:
@@ -34,11 +34,11 @@ class ProcessTrees:
     def remove(self, run: Run, keeps_processes: bool) -> None:
         del self.runs[run.run_id], self.ended[run.run_id]
         if keeps_processes:
-            self._kept[run.run_id] = run.tag
+            self._kept_tags[run.run_id] = run.tag
 
     def reap(self) -> None:
-        """Reaps every child that has ended. Nothing else in this process waits for a child, so waiting for all of them
-        takes none away. After the last main process the search for its orphans reaps the rest."""
+        """Reaps children that have ended; no other code in this process calls waitpid. Stops after the last main
+        process: `_orphans` reaps the rest."""
         pid = -1
         while pid:
             try:
@@ -53,24 +53,24 @@ class ProcessTrees:
                     return
 
     def leftovers_of(self, run: Run) -> list[Process]:
-        """The processes of the run that have lost their parents, with all their descendants. Ends processes of runs
-        that are over."""
+        """Returns the processes of the run that have lost their parents, with all their descendants. Sends SIGKILL to
+        processes of runs that are over."""
         orphans = self._orphans()
         if not orphans:
-            self._kept.clear()
+            self._kept_tags.clear()
             return []
         mine, seen = [], set[str | int | None]()
         for process in orphans:
             run_id = run_id_of(process.pid)
             tag = self._tags.tag_of(process.pid) if run_id is None else 0
             seen |= {run_id, tag}
-            owner = owner_of(process, run_id, tag, self.runs.values(), self._kept)
+            owner = owner_of(process, run_id, tag, self.runs.values(), self._kept_tags)
             # A dying process has lost its environment; one that was sent the signal still belongs to the run.
             if owner == run.run_id or (process.pid, process.started_at) in run.signalled:
                 mine.append(process)
             elif owner == NO_RUN:
                 send_signal(process, signal.SIGKILL)
-        self._kept = {run_id: tag for run_id, tag in self._kept.items() if run_id in seen or tag in seen}
+        self._kept_tags = {run_id: tag for run_id, tag in self._kept_tags.items() if run_id in seen or tag in seen}
         below = map(find_process, descendants_of([process.pid for process in mine]))
         return mine + [process for process in below if process is not None]
 
@@ -115,7 +115,7 @@ class ProcessTrees:
         if self._children < 0:
             return children_of(os.getpid())
         found = part = os.pread(self._children, PAGE, 0)
-        while len(part) >= WHOLE_BELOW:
+        while len(part) >= LAST_PART_BELOW:
             part = os.pread(self._children, PAGE, len(found))
             found += part
         return found.split()

@@ -56,7 +56,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     require_charging: Annotated[bool, about("starts only while the machine is on mains")]
     wait_for_event: Annotated[str | None, about("event key it waits for")]
     event_met_at: Annotated[int | None, about("when that event was emitted")]
-    stop_when_lost: Annotated[bool, about("its run ends when the machine is no longer as it needs it")]
+    stop_when_lost: Annotated[bool, about("its run is stopped when the machine is no longer idle or on mains power")]
     debounce_ms: Annotated[int | None, about("how long its lane must be quiet")]
     max_wait_ms: Annotated[int | None, about("bound on how long debounce_ms may postpone it")]
     parent_job_id: Annotated[str | None, about("null in this version")]

@@ -28,9 +28,9 @@ class FakeSources(Sources):
         self.let_go += 1
         await super().close()
 
-    async def idle(self, first: bool = True) -> list[Answer]:
+    async def idle(self, query_all: bool = False) -> list[Answer]:
         self.asked["idle"] += 1
-        return await super().idle(first)
+        return await super().idle(query_all)
 
     async def power(self) -> Power:
         self.asked["power"] += 1

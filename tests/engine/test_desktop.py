@@ -52,11 +52,11 @@ def on(address: str, clock: ManualClock, home: Path) -> Sources:
 
 
 async def idle_times(sources: Sources) -> dict[str, int | None]:
-    return {answer.source: answer.idle_for_ms for answer in await sources.idle(first=False)}
+    return {answer.source: answer.idle_for_ms for answer in await sources.idle(query_all=True)}
 
 
 async def answer_of(sources: Sources, source: str) -> Answer:
-    return next(answer for answer in await sources.idle(first=False) if answer.source == source)
+    return next(answer for answer in await sources.idle(query_all=True) if answer.source == source)
 
 
 async def test_each_source_answers_and_the_first_of_them_wins(bus: PrivateBus, sources: Sources) -> None:
@@ -152,7 +152,7 @@ async def test_a_lie_is_no_answer(bus: PrivateBus, sources: Sources, signature: 
     fake.answer(CORE, "GetIdletime", signature, *body)
     fake.answer(SAVER_AT, "GetSessionIdleTime", signature, *body)
     fake.answer(HINTS, "IdleHint", signature, *body)
-    for answer in await sources.idle(first=False):
+    for answer in await sources.idle(query_all=True):
         assert answer.idle_for_ms is None
         assert answer.source in ("tty", "load") or "nonsense" in answer.detail
         assert len(answer.detail) < 250
@@ -175,7 +175,7 @@ async def test_an_error_is_no_answer_and_is_quoted(bus: PrivateBus, sources: Sou
     fake.refuse(CORE, "GetIdletime", error, "x" * 1000)
     fake.refuse(SAVER_AT, "GetSessionIdleTime", error)
     fake.refuse(HINTS, "IdleHint", error)
-    mutter, saver, logind, *_ = await sources.idle(first=False)
+    mutter, saver, logind, *_ = await sources.idle(query_all=True)
     for answer in (mutter, saver, logind):
         assert answer.idle_for_ms is None
         assert error.value in answer.detail
@@ -208,7 +208,7 @@ async def test_who_hangs_is_not_waited_for_by_the_bus_either(bus: PrivateBus, so
     fake = await Fake.on(bus.address, LOGIND)
     fake.be_silent(HINTS, "IdleHint")
     before = len(own_descriptors())
-    await sources.idle(first=False)
+    await sources.idle(query_all=True)
     assert len(own_descriptors()) == before + 1  # the session bus; the other is let go, and with it what was asked
     await fake.close()
 
@@ -300,10 +300,10 @@ async def test_asks_leave_no_descriptor_and_no_task(bus: PrivateBus, sources: So
     fake.logind(True, SINCE_US)
     if not is_there:
         bus.kill()
-    await sources.idle(first=False)
+    await sources.idle(query_all=True)
     before, tasks = len(own_descriptors()), asyncio.all_tasks()
     for _ in range(50):
-        await sources.idle(first=False)
+        await sources.idle(query_all=True)
     assert len(own_descriptors()) == before
     assert asyncio.all_tasks() == tasks
     await asyncio.gather(fake.close(), return_exceptions=True)
@@ -332,7 +332,7 @@ async def test_nobody_is_started_by_being_asked(bus: PrivateBus, sources: Source
 async def test_an_address_that_leads_nowhere_is_told(address: str, clock: ManualClock, home: Path) -> None:
     sources = on(address or f"unix:path={home}/no-bus", clock, home)
     before = len(own_descriptors())
-    for answer in await sources.idle(first=False):
+    for answer in await sources.idle(query_all=True):
         assert answer.idle_for_ms is None
         assert answer.source in ("tty", "load") or "bus cannot be reached at" in answer.detail
     assert len(own_descriptors()) == before
@@ -345,7 +345,7 @@ async def test_a_bus_that_does_not_answer_is_left_alone_as_a_whole(clock: Manual
         sources = on(f"unix:path={home}/silent", clock, home)
         descriptors = len(own_descriptors())
         watch, before = Stopwatch(), time.monotonic()
-        mutter, saver, logind, *_ = await sources.idle(first=False)
+        mutter, saver, logind, *_ = await sources.idle(query_all=True)
         assert time.monotonic() - before >= 2  # once for each bus, not for each source
         assert watch.seconds() < 10
         assert (mutter.detail, logind.detail) == (
@@ -369,7 +369,7 @@ async def test_what_is_no_bus_is_told(clock: ManualClock, home: Path, line: byte
 
     async with await asyncio.start_unix_server(talk, home / "other"):
         sources = on(f"unix:path={home}/other", clock, home)
-        mutter = (await sources.idle(first=False))[0]
+        mutter = (await sources.idle(query_all=True))[0]
         assert mutter.idle_for_ms is None
         assert "session bus" in mutter.detail
         await sources.close()

@@ -106,7 +106,7 @@ def sources(home: Path, running: int = 10_000, **environment: str) -> Sources:
 
 
 async def last_two(asked: Sources) -> tuple[Answer, Answer]:
-    tty, load = (await asked.idle(first=False))[-2:]
+    tty, load = (await asked.idle(query_all=True))[-2:]
     assert (tty.source, load.source) == ("tty", "load")
     return tty, load
 
@@ -119,7 +119,7 @@ async def test_the_chain_ends_with_the_first_that_can_tell(home: Path) -> None:
     terminal(home, "pts/0", 30_000)
     answers = await asked.idle()
     assert answers[3:] == [Answer("tty", 22_000, "nothing typed at pts/0 for 22 s")]
-    assert [answer.source for answer in await asked.idle(first=False)][4:] == ["load"]
+    assert [answer.source for answer in await asked.idle(query_all=True)][4:] == ["load"]
 
 
 async def test_the_newest_input_counts_less_the_eight_seconds_that_the_kernel_keeps_back(home: Path) -> None:
@@ -280,7 +280,7 @@ async def test_on_a_mac_ioreg_is_the_only_source(
         (home / "ioreg").write_text(f"#!/bin/sh\n[ $1 = -c ] || exit 9\n{script}\n")
         (home / "ioreg").chmod(0o755)
     asked = Sources(ManualClock(), lambda: 0, {"PATH": str(home)}, Places(home, home, home), "darwin")
-    (answer,) = await asked.idle(first=False)
+    (answer,) = await asked.idle(query_all=True)
     assert (answer.source, answer.idle_for_ms) == ("ioreg", idle_for_ms)
     assert detail in answer.detail
 
@@ -372,7 +372,7 @@ import asyncio, sys
 sys.modules["dbus_fast"] = None
 from semantica_daemon.clock import SystemClock
 from semantica_daemon.engine.probes import Sources
-for answer in asyncio.run(Sources(SystemClock(), lambda: 0, platform="linux").idle(first=False))[:3]:
+for answer in asyncio.run(Sources(SystemClock(), lambda: 0, platform="linux").idle(query_all=True))[:3]:
     print(answer.source, answer.idle_for_ms, answer.detail)
 """
 

@@ -50,7 +50,8 @@ def short_of_descriptors(pid: int) -> Iterator[None]:
 
 
 async def refused(harness: Harness, times: int, jobs: int = 1) -> None:
-    """Time passes, second by second: each time the supervisor has said no, and all of them wait to ask it again."""
+    """Advances the clock second by second, each time after the supervisor has refused all jobs. The requests of the
+    last second may still be under way."""
     for second in range(times):
         due = jobs * (2 if second == 29 else 1)  # then the limit of 30 s is near, too
         await until(lambda: waiting(harness) == due)  # noqa: B023 - it is over before the next one
@@ -72,6 +73,7 @@ async def test_what_cannot_be_started_now_waits_and_runs_as_soon_as_it_can(kept:
         assert [await kept.state(job_id) for job_id in jobs] == ["RUNNING", "RUNNING"]
         assert [await types_of(kept, job_id) for job_id in jobs] == [["job.queued"]] * 2
         assert (await kept.call("admin.health"))["status"] == "ready"
+        await until(lambda: waiting(kept) == 2)  # the answers to the last requests have come
     await kept.advance(1000)
     for job_id in jobs:
         job = await kept.ended(job_id)

@@ -42,7 +42,10 @@ def test_it_says_why_and_joins_its_queue_again_at_the_end(store: Store) -> None:
     store.now += 5
     store.run(lost, None)
     event = store.events()[-1]
-    assert (event["event_type"], event["message"]) == ("job.scheduled", "the machine is no longer as it needs it")
+    assert (event["event_type"], event["message"]) == (
+        "job.scheduled",
+        "the machine is no longer idle or on mains power",
+    )
     assert store.committed is not None
     assert store.committed.due == NOW + 5
     assert tick(store) is None

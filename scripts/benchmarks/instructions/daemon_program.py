@@ -12,7 +12,7 @@ import anyio
 from semantica_daemon import config, logs, paths
 from semantica_daemon.daemon import Setting
 from semantica_daemon.engine import supervisors
-from semantica_daemon.serving import served
+from semantica_daemon.serving import run_until_stopped
 from semantica_daemon.store import sqlite_library
 
 NOW = 1_800_000_000_000
@@ -47,7 +47,7 @@ def main() -> None:
     supervisors.PROGRAM = supervisors.PROGRAM.replace("main()", SLOW_SUPERVISOR)
     sqlite_library.tune()
     logs.configure(settings.daemon.log_level, settings.daemon.log_format)
-    anyio.run(served, Setting(where, settings, StandingClock(), Random(0)))
+    anyio.run(run_until_stopped, Setting(where, settings, StandingClock(), Random(0)))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def emit(tx: Tx, request: Emit) -> EmitPart:
     facts = {"key": key, "value": value}
     if newest is None:
         _check(key)
-        newest = gates.newest(tx)
+        newest = gates.newest_gate(tx)
         tx.announce("event.emitted", f"event {key}" if value is None else f"event {key}={value}", facts)
     opened = [(gates.ANY_VALUE_OF + key, "")]
     if value is not None:

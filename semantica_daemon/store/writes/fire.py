@@ -133,7 +133,7 @@ def make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
     origin = Origin(schedule.template_id, schedule.schedule_id, awaits_turn=taken)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
     if taken:
-        gates.pass_turn(tx, schedule.schedule_id)  # the new job may have superseded the one it waits for
+        gates.open_next_turn(tx, schedule.schedule_id)  # the new job may have superseded the one it waits for
     if taken and schedule.overlap == "supersede":
         _replace(tx, schedule, admitted.spec, job.job_id)
     tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})

@@ -63,7 +63,8 @@ def keep_result(tx: Tx, result: RunResult) -> RunAck:
 def unresponsive(tx: Tx, run: Running) -> None:
     """Emits job.unresponsive: the run outlasts its grace period. The job stays RUNNING and keeps its slot."""
     if read_run(tx, run) is not None:
-        line = Line("asked to stop, and does not; it keeps its slot until it returns", "warn", {"run_id": run.run_id})
+        message = "did not stop within its grace period; it keeps its slot until it ends"
+        line = Line(message, "warn", {"run_id": run.run_id})
         _emit(tx, run, event.UNRESPONSIVE, line)
 
 
@@ -82,6 +83,5 @@ def _set_progress(tx: Tx, run: Running, progress: Progress) -> None:
 
 
 def _over(run: Running) -> RunOver:
-    return RunOver(
-        f"attempt {run.attempt} of job {run.job_id} is over", "its end is what counts now", job_id=run.job_id
-    )
+    message = f"attempt {run.attempt} of job {run.job_id} is over"
+    return RunOver(message, "the daemon ignores reports after the end of a run", job_id=run.job_id)
