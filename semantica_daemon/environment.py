@@ -14,7 +14,9 @@ PREFIXES = (
 )  # fmt: skip
 # Set by a service manager: with them a job would talk to the manager of the daemon.
 SERVICE = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG_", "LISTEN_")
-SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+# The words that mark the name of a variable as secret.
+SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "APIKEY", "KEY", "CREDENTIAL", "AUTH")
+LONGEST_SHORT_WORD = 4
 REDACTED = "***"
 
 
@@ -44,10 +46,19 @@ def is_text(value: str) -> bool:
     return True
 
 
-def is_secret(name: str) -> bool:
-    """Decided by the name. A secret value is passed to the process and never stored, shown or hashed."""
-    upper = name.upper()
-    return any(word in upper for word in SECRET)
+def is_secret(name: str, words: "tuple[str, ...]" = SECRET_WORDS) -> bool:
+    """Decided by the name, whose parts are separated by `_`. A part is secret when it is one of the words, or ends with
+    one that has more than four letters: PGPASSWORD and API_KEYS are secrets, COMPASS and KEYBOARD are not. A secret
+    value is passed to the process and never stored, shown or hashed."""
+    if name in NAMES:
+        return False
+    parts = [part.rstrip("0123456789") for part in name.upper().split("_")]
+    parts += [part.removesuffix("S") for part in parts]
+    return any(word in parts or (len(word) > LONGEST_SHORT_WORD and _ends_with(parts, word)) for word in words)
+
+
+def _ends_with(parts: "list[str]", word: str) -> bool:
+    return any(part.endswith(word) for part in parts)
 
 
 def is_reserved(name: str) -> bool:
