@@ -3,7 +3,7 @@
 import signal
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, outcome, payload
+from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line
 from semantica_daemon.cli.add import print_notes
 from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.cli.errors import CommandFailed
@@ -71,6 +71,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
             _print_how_to_return(terminal, job_id)
             return detach.exit_code
         except ConnectionLost as lost:
+            terminal.before_note()
             if not job_id:
                 raise
             name = prose.short_id(job_id)
@@ -105,7 +106,8 @@ def _give_up(number: int, frame: object) -> None:
 
 
 def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
-    end = follow(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
+    show = progress_line.around(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
+    end = follow(client, terminal, job_id, show)
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
     job = client.call("job.get", job_id=job_id)

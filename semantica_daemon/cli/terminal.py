@@ -19,6 +19,7 @@ class Terminal:
         self.quiet = quiet
         self.autostart = autostart
         self.paths = paths.find(os.environ)
+        self.before_note: Callable[[], None] = lambda: None  # erases a progress line
 
     def client(self) -> Client:
         return Client(self.paths, self.autostart, self.note)
@@ -55,6 +56,7 @@ class Terminal:
     def note(self, text: str) -> None:
         """A sentence on stderr, unless --quiet is given."""
         if not self.quiet:
+            self.before_note()
             print_error(text)
 
 

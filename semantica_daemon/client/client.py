@@ -52,6 +52,7 @@ class Client:
     def _connect(self, autostart: bool) -> None:
         self._connection = Connection(connect_or_start(self._paths, start=autostart, report=self._report), self._report)
         self._events: dict[str, deque[Json]] = {}
+        self._callbacks: dict[str, Callable[[Json], None]] = {}
 
     # Calls
 
@@ -129,13 +130,23 @@ class Client:
         events = self._events.setdefault(name, deque())
         return Subscription(events, lambda: self._keep(self._connection.receive(None)), lambda: self._unsubscribe(name))
 
+    def listen(self, callback: Callable[[Json], None], **params: Any) -> None:
+        """Calls `callback` with each event that another call receives while it waits, until the connection ends."""
+        name = self.call("event.subscribe", **params)["subscription_id"]
+        for event in self._events.pop(name, ()):
+            callback(event)
+        self._callbacks[name] = callback
+
     def _unsubscribe(self, subscription: str) -> None:
         self.call("event.unsubscribe", subscription_id=subscription)
         self._events.pop(subscription, None)
 
     def _keep(self, message: Json) -> None:
         name = (message.get("params") or {}).get("subscription_id")
-        if isinstance(name, str):
+        if name in self._callbacks:
+            for event in events_of(message):
+                self._callbacks[name](event)
+        elif isinstance(name, str):
             self._events.setdefault(name, deque()).extend(events_of(message))
 
 

@@ -57,20 +57,49 @@ class Line:
 
     def on_terminal(self, *words: str, **env: str) -> Result:
         """With stdout and stderr on a terminal of 100 columns; both in `out`."""
+        return self.start_on_terminal(*words, **env).result()
+
+    def start_on_terminal(self, *words: str, **env: str) -> "StartedOnTerminal":
         main, other = pty.openpty()
         settings = {**self.env, "TERM": "xterm-256color", "COLUMNS": "100", **env}
         process = subprocess.Popen(
             [*COMMAND, *words], stdin=other, stdout=other, stderr=other, env=settings, cwd=self.cwd
         )
         os.close(other)
-        output = b""
-        try:
-            while piece := os.read(main, 65_536):
-                output += piece
-        except OSError:  # EIO: no process has the other end open any more
+        return StartedOnTerminal(process, main)
+
+
+class StartedOnTerminal:
+    def __init__(self, process: "subprocess.Popen[bytes]", terminal: int) -> None:
+        self.process = process
+        self._terminal = terminal
+        self._seen = b""
+
+    def until(self, text: str, seconds: float = 40) -> str:
+        """What the terminal shows so far, once the text is in it."""
+        end = time.monotonic() + seconds
+        while text not in self._text():
+            assert self._read(max(0, end - time.monotonic())), f"{text!r} is not in {self._text()!r}"
+        return self._text()
+
+    def result(self) -> Result:
+        while self._read(50):
             pass
-        os.close(main)
-        return Result(process.wait(50), output.decode().replace("\r\n", "\n"), "")
+        os.close(self._terminal)
+        return Result(self.process.wait(50), self._text(), "")
+
+    def _text(self) -> str:
+        return self._seen.decode(errors="replace").replace("\r\n", "\n")
+
+    def _read(self, seconds: float) -> bytes:
+        """Nothing when the time is up or no process has the other end open any more (EIO)."""
+        ready, _, _ = select.select([self._terminal], [], [], seconds)
+        try:
+            piece = os.read(self._terminal, 65_536) if ready else b""
+        except OSError:
+            piece = b""
+        self._seen += piece
+        return piece
 
 
 class StartedCommand:

@@ -71,3 +71,23 @@ def test_list_and_status_have_a_column_for_progress(line: Line, tmp_path: Path) 
     (tmp_path / "go").write_text("")
     assert begun.result().code == 0
     assert " 100 % " in line("list", "-n", "1").out
+
+
+def test_run_shows_the_progress_on_a_terminal_and_erases_it_before_output(line: Line, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    erase = "\r\x1b[K"
+    script = "semantica progress 50 half; cat go; semantica progress 75; cat go; printf unfinished"
+    shown = line.start_on_terminal("run", *in_job(script))
+    shown.until(f"{erase}50 %, half")
+    (tmp_path / "go").write_text("written\n")
+    shown.until(f"{erase}75 %, half")
+    (tmp_path / "go").write_text("")
+    text = shown.result().out
+    assert f"{erase}50 %, half{erase}written\n{erase}50 %, half" in text
+    assert text.endswith(f"{erase}75 %, half{erase}unfinished")
+
+
+def test_run_shows_no_progress_line_off_a_terminal_or_quietly(line: Line) -> None:
+    script = in_job("semantica progress 50 && echo written")
+    assert line("run", *script) == (0, "written\n", "")
+    assert line.on_terminal("run", "-q", *script).out == "written\n"
