@@ -122,7 +122,8 @@ class Daemon:
     def _bind_methods(self, setting: Setting, opened: OpenResources) -> dict[str, Method]:
         clock, readers, limits = setting.clock, opened.readers, setting.limits
         waiting = Waiting(readers, self.commands, self.feed)
-        output = Output(readers, self.feed, self.dispatcher.watch_log)
+        log_root = self.run_dependencies.spawn_settings.log_root
+        output = Output(readers, self.feed, self.dispatcher.watch_log, log_root)
         explainer = Explainer(readers, self.machine, limits, clock)
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
         about = AdminMethods(
@@ -226,6 +227,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         environment={os.fsencode(k): os.fsencode(v) for k, v in environment.allowed(os.environ).items()},
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
+        log_root="" if environment.is_text(setting.paths.data) else f"{data}/",
     )
     return RunDependencies(
         handlers=opened.handlers,

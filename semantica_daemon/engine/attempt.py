@@ -42,6 +42,8 @@ class SpawnSettings(Struct, frozen=True):
     environment: dict[bytes, bytes]
     boot_id: str
     log_bytes: int
+    log_root: str
+    """The part of every log's path that is not stored: the data folder if its path is not UTF-8, else empty."""
 
 
 class RunDependencies(Struct, frozen=True):
@@ -136,16 +138,17 @@ class Attempt:
             self.stop("deadline")
 
     async def _run(self) -> None:
-        failpoints.hit("after_claim_before_start")
-        if self._deadline is not None:
-            self._watch_deadline()
+        """Catches every error, so that each run gets an end and its slot is free again."""
         try:
+            failpoints.hit("after_claim_before_start")
+            if self._deadline is not None:
+                self._watch_deadline()
             outcome = self._as_stopped(await self.work.run())
-        except Exception as error:
+            failpoints.hit("after_run_before_finish")
+            self.reporter.send()
+        except BaseException as error:
             outcome = self._failed_in_daemon(error)
         self._end_limits()
-        failpoints.hit("after_run_before_finish")
-        self.reporter.send()
         self._finish(outcome, self._recorded)
 
     def _finish(self, outcome: Outcome, recorded: Callable[[Any], None]) -> None:
@@ -156,8 +159,10 @@ class Attempt:
         self.dependencies.commands.submit(Command(finish, ended), recorded, must_commit=True, slow=large)
 
     def _recorded(self, result: Any) -> None:
-        """If the end could not be stored, stores a failure instead, so that no run stays RUNNING for ever."""
+        """If the end could not be stored, stores a failure alone, without the start that belongs to it, so that no run
+        stays RUNNING for ever."""
         if isinstance(result, Exception):
+            self._unrecorded_start = None
             self._finish(self._failed_in_daemon(result), self._recorded_failure)
         else:
             self._on_end(self)
@@ -167,7 +172,7 @@ class Attempt:
             raise result
         self._on_end(self)
 
-    def _failed_in_daemon(self, error: Exception) -> Outcome:
+    def _failed_in_daemon(self, error: BaseException) -> Outcome:
         log.error("run_failed_in_daemon", job_id=self.claim.run.job_id, exc_info=error)
         message = storable(f"the daemon could not carry out this run: {type(error).__name__}: {error}")
         return Outcome(error=Error("E_ENGINE_CRASH", "infra", message), interrupted=True)

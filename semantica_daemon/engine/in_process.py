@@ -11,6 +11,7 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
+from semantica_daemon.failures import Infra
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Outcome
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.wire.run import Error, ErrorClass
@@ -56,11 +57,15 @@ class InProcess:
         if handler.is_async:
             self._cancellable = True
             return await handler.function(self._context, payload)
-        result, error = await asyncio.get_running_loop().run_in_executor(
-            self._attempt.dependencies.threads, _in_thread, handler.function, self._context, payload
-        )
-        if error is not None:
-            raise error
+        call = ThreadCall(handler.function, self._context, payload)
+        try:
+            called = asyncio.get_running_loop().run_in_executor(self._attempt.dependencies.threads, call)
+        except RuntimeError as error:
+            call.is_dropped = True
+            raise Infra(f"no thread is free for the handler: {error}") from error
+        result, raised = await called
+        if raised is not None:
+            raise raised
         return result
 
     def _failure(self, error: BaseException) -> Outcome:
@@ -74,12 +79,23 @@ class InProcess:
         return Outcome(error=described)
 
 
-def _in_thread(function: Callable[[Context, Any], Any], context: Context, payload: Any) -> tuple[Any, Any]:
-    """Returns the exception instead of raising it: a future cannot carry every kind (StopIteration, SystemExit)."""
-    try:
-        return function(context, payload), None
-    except BaseException as error:
-        return None, error
+class ThreadCall:
+    """A call of a handler in a thread. The executor keeps a call for which it could start no thread, and another thread
+    takes it later: `is_dropped` keeps it from running then, beside a retry."""
+
+    is_dropped = False
+
+    def __init__(self, function: Callable[[Context, Any], Any], context: Context, payload: Any) -> None:
+        self._function = function
+        self._context = context
+        self._payload = payload
+
+    def __call__(self) -> tuple[Any, BaseException | None]:
+        """Returns the exception instead of raising it: a future cannot carry every kind (StopIteration, SystemExit)."""
+        try:
+            return (None if self.is_dropped else self._function(self._context, self._payload)), None
+        except BaseException as error:
+            return None, error
 
 
 def _described(error: BaseException) -> Error:

@@ -28,7 +28,9 @@ Piece = tuple[str, int]
 
 
 class Output:
-    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int], None]) -> None:
+    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int], None], log_root: str) -> None:
+        """`log_root`: see SpawnSettings."""
+        self._log_root = log_root
         self._readers = readers
         self._feed = feed
         self._watch = watch
@@ -41,7 +43,7 @@ class Output:
             while True:
                 wake.clear()
                 run = await self._readers.query(reads.logged_run, job_id, params.run, params.run_id)
-                chunk, seen = await asyncio.to_thread(_read, run, params)
+                chunk, seen = await asyncio.to_thread(_read, run, params, self._log_root)
                 if chunk.eof and await self._readers.query(reads.log_is_cut, job_id, run.run_id):
                     chunk = msgspec.structs.replace(chunk, truncated=True)
                 left = until - loop.time()
@@ -54,7 +56,7 @@ class Output:
                         await wake.wait()
 
 
-def _read(run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
+def _read(run: LoggedRun, params: LogsParams, log_root: str) -> tuple[LogChunk, int]:
     """Runs in a thread. Returns the chunk and the size of the log; a run without output has no log file."""
     whole_job = params.run is None and params.run_id is None
     ended = run.state in TERMINAL if whole_job else run.status != "RUNNING"
@@ -62,7 +64,8 @@ def _read(run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
     streams: list[Piece] = []
     with suppress(OSError):
         if run.log_path is not None:
-            data, size, streams, cut = _part(run.log_path, params.offset, max(params.limit, LONGEST_UTF8))
+            path = os.path.join(log_root, run.log_path)
+            data, size, streams, cut = _part(path, params.offset, max(params.limit, LONGEST_UTF8))
     text, encoding, used = _whole(data, ended and params.offset + len(data) >= size)
     chunk = LogChunk(
         text, encoding, params.offset + used, ended and params.offset + used >= size, _first(streams, used), cut,

@@ -10,9 +10,12 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TypeVar
 
+import structlog
+
 from semantica_daemon import failpoints
 from semantica_daemon.engine import results
 from semantica_daemon.engine.attempt import Attempt
+from semantica_daemon.engine.reporter import storable
 from semantica_daemon.engine.results import Result
 from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
@@ -22,6 +25,8 @@ from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.supervisor.messages import Exited, LeftoversFound, Spawned, SpawnFailed, SpawnRequest
 from semantica_daemon.wire.run import Error, ErrorClass
+
+log = structlog.get_logger()
 
 START_WITHIN_MS = 30_000
 RETRY_AFTER_MS = 1000
@@ -60,8 +65,10 @@ class SubprocessRun:
         tokens[self._token] = self._attempt.claim.run
         try:
             return await self._carry_out()
-        except Exception:
-            await self._end_processes()
+        except BaseException as error:
+            if await self._end_processes() is ESCAPED:
+                log.error("run_failed_in_daemon", job_id=self._job_id, exc_info=error)
+                return ESCAPED
             raise
         finally:
             del tokens[self._token]
@@ -175,16 +182,17 @@ class SubprocessRun:
         return _outcome(report, found)
 
     def _record_start(self, pid: int, started_at: int, log_path: str, has_ended: bool) -> None:
-        boot_id = self._attempt.dependencies.spawn_settings.boot_id
-        self._identity = Identity(self._run_id, pid, started_at, boot_id)
-        begun = Begun(self._attempt.claim.run, pid, started_at, boot_id, log_path)
+        settings = self._attempt.dependencies.spawn_settings
+        self._identity = Identity(self._run_id, pid, started_at, settings.boot_id)
+        stored_path = log_path.removeprefix(settings.log_root)
+        begun = Begun(self._attempt.claim.run, pid, started_at, settings.boot_id, stored_path)
         self._attempt.record_start(begun, has_ended)
 
     def _report_log_loss(self, report: Exited) -> None:
         """Emits an event that `job.logs` finds by its payload."""
         payload = {"log_of": self._run_id, "dropped": report.dropped}
         if report.log_error:
-            self._attempt.reporter.line(Line(f"its log is not whole: {report.log_error}", "warn", payload))
+            self._attempt.reporter.line(Line(storable(f"its log is not whole: {report.log_error}"), "warn", payload))
         elif report.dropped:
             limit = self._attempt.dependencies.spawn_settings.log_bytes
             line = f"its log is cut at {limit} bytes; {report.dropped} more came"
@@ -192,8 +200,12 @@ class SubprocessRun:
 
     async def _end_processes(self) -> Outcome:
         """Ends the processes without the supervisor. A process that survives SIGKILL is reported, and the job is not
-        retried."""
-        return ESCAPED if await _in_thread(end_orphans, [self._identity]) else LOST
+        retried; nor is it if no process can be looked for."""
+        try:
+            return ESCAPED if await _in_thread(end_orphans, [self._identity]) else LOST
+        except OSError as error:
+            log.error("run_cannot_be_ended", job_id=self._job_id, exc_info=error)
+            return ESCAPED
 
 
 async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
@@ -219,7 +231,8 @@ def _outcome(report: Exited, found: Result) -> Outcome:
 
 def _not_started(report: SpawnFailed) -> Outcome:
     details = {"errno": report.errno, "of": report.part}
+    reason = storable(report.message)
     if report.retryable:
-        message = f"it could not be started within {START_WITHIN_MS // 1000} s: {report.message}"
+        message = f"it could not be started within {START_WITHIN_MS // 1000} s: {reason}"
         return Outcome(error=Error("E_SPAWN", "infra", message, details), unstarted=True)
-    return Outcome(error=Error("E_SPAWN", "permanent", report.message, details))
+    return Outcome(error=Error("E_SPAWN", "permanent", reason, details))

@@ -2,16 +2,19 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from semantica_daemon.engine import results, subprocess_run
+from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.results import Result
 from tests.engine.commands import output, run, sh
-from tests.harness import Harness, daemon
+from tests.engine.sample_handlers import Door
+from tests.harness import Harness, Process, daemon
 from tests.supervisor.families import marked
 
 ONE_SLOT = "[daemon]\nmax_slots = 1\ngrace_ms = 200\n"
@@ -90,3 +93,86 @@ async def test_an_end_that_cannot_be_stored_is_replaced_by_one_that_can(
     assert (job["state"], job["error"]["code"]) == ("FAILED", "E_ENGINE_CRASH")
     assert "surrogates not allowed" in job["error"]["message"]
     await check_slot_is_free(small, monkeypatch)
+
+
+class FailingAwait:
+    """Drives the coroutine of an attempt, and raises `error` in it at its n-th suspension."""
+
+    def __init__(self, carried_out: Coroutine[Any, Any, None], number: int, error: BaseException) -> None:
+        self._steps = carried_out.__await__()
+        self._left = number
+        self._error = error
+        self.was_reached = False
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        try:
+            future = self._steps.send(None)
+            while True:
+                self._left -= 1
+                if self._left == 0:
+                    self.was_reached = True
+                    future._asyncio_future_blocking = False
+                    future = self._steps.throw(self._error)
+                else:
+                    yield future
+                    future = self._steps.send(None)
+        except StopIteration:
+            return
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("injected"), asyncio.CancelledError("injected")], ids=repr)
+@pytest.mark.parametrize("loses_supervisor", [False, True])
+async def test_a_failure_at_any_await_of_a_run_ends_the_run(
+    small: Harness, monkeypatch: pytest.MonkeyPatch, error: BaseException, loses_supervisor: bool
+) -> None:
+    """The first one starts a supervisor; the last one ends without a failure, since it has no such await any more."""
+    original = Attempt._run
+    number = 0
+    while True:
+        number += 1
+        made: list[FailingAwait] = []
+
+        async def carry_out(attempt: Attempt, number: int = number, made: list[FailingAwait] = made) -> None:
+            made.append(FailingAwait(original(attempt), number, error))
+            await made[0]
+
+        monkeypatch.setattr(Attempt, "_run", carry_out)
+        job = await run(small, sh("sleep 0.1; kill -9 $PPID; sleep 600") if loses_supervisor else WRITE_RESULT)
+        assert marked(job["runs"][0]["run_id"]) == []
+        if not made[0].was_reached:
+            break
+        assert (job["state"], job["error"]["code"]) == ("FAILED", "E_ENGINE_CRASH"), number
+    assert number >= 3, "it waits for its start and for its end"
+    monkeypatch.undo()
+    await check_slot_is_free(small, monkeypatch)
+
+
+async def test_a_home_whose_path_is_no_utf8_runs_commands_and_keeps_their_output(home: Path) -> None:
+    odd = home / os.fsdecode(b"h\xff")
+    with Process(odd, HOME=str(odd)).start() as process:
+        for argv in (["pwd"], sh("echo {} > $SEMANTICA_RESULT; sleep 0.2; pwd")):  # the second is seen while it runs
+            job_id = process.call("job.enqueue", job_type="T", payload={"argv": argv})["job_id"]
+            job = process.call("job.wait", job_id=job_id)["job"]
+            assert (job["state"], job["log_path"]) == ("DONE", f"workspaces/{job_id}/job.log")
+            assert process.call("job.logs", job_id=job_id)["encoding"] == "base64", "its path is the output"
+
+
+async def test_a_handler_without_a_thread_fails_and_is_not_called_later(
+    working: Harness, door: Callable[[str], Door], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = door("a"), door("b")
+    held = (await working.enqueue("deaf", payload={"door": "a"}))["job_id"]
+    assert await asyncio.to_thread(first.entered.wait, 40)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    failed = await working.ended((await working.enqueue("deaf", payload={"door": "b"}))["job_id"])
+    monkeypatch.undo()
+    assert (failed["state"], failed["error"]["class"]) == ("FAILED", "infra")
+    first.open.set()
+    await working.ended(held)
+    later = (await working.enqueue("busy", payload={"ms": 0}))["job_id"]
+    assert (await working.ended(later))["state"] == "DONE"
+    assert not second.entered.is_set(), "the thread that ended the first has taken everything that waited before"
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
