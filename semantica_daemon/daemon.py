@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,7 @@ from semantica_daemon.store.database import Database, connect
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.lifecycle import started
 from semantica_daemon.store.writes.recover import recover
+from semantica_daemon.systemd import Notifier
 
 log = structlog.get_logger()
 
@@ -67,13 +69,16 @@ WORKSPACES = "workspaces"
 
 
 class Setting(Struct, frozen=True):
-    """What a daemon is made from; tests give their own clock and randomness. `open_files`: the limit of its jobs."""
+    """What a daemon is made from; tests give their own clock and randomness. `open_files`: the limit of its jobs.
+    `inherited`: the socket that systemd listens on."""
 
     paths: Paths
     config: Config
     clock: Clock
     random: Random
     open_files: int = 1024
+    notifier: Notifier = Notifier()
+    inherited: socket.socket | None = None
 
     @property
     def limits(self) -> Limits:
@@ -111,8 +116,9 @@ class Daemon:
         self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
         self._connections: OpenConnections = set()
         services = Services(self._bind_methods(setting, opened), self.commands, self.writer, self.lifecycle)
-        file = SocketFile(Path(setting.paths.socket))
+        file = SocketFile(Path(setting.paths.socket), setting.inherited)
         self.server = Server(file, services, self._connections, opened.lock, clock)
+        self._notifier, self._clock = setting.notifier, clock
         self.passes = [
             Pass(scheduler.step, wake_scheduler, clock),
             Pass(self.machine.step, wake_machine, clock),
@@ -156,7 +162,10 @@ class Daemon:
         self.dispatcher.check_clock()
         for part in self.passes:
             part.check_clock()
-        return await self.server.check()
+        due = await self.server.check()
+        self._notifier.alive(self._running())
+        every_ms = self._notifier.every_ms
+        return due if every_ms is None else min(due, self._clock.now() + every_ms)
 
     async def open(self) -> None:
         """Opens the socket, enables claims, emits daemon.started."""

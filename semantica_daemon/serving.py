@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import structlog
 
-from semantica_daemon import VERSION, config, logs, paths
+from semantica_daemon import VERSION, config, logs, paths, systemd
 from semantica_daemon.clock import SystemClock
 from semantica_daemon.daemon import Setting, running
 from semantica_daemon.engine import handlers
@@ -21,6 +21,9 @@ from semantica_daemon.errors import StartRefused
 from semantica_daemon.store import sqlite_library
 
 log = structlog.get_logger()
+
+# Beyond the grace period, for the ends of runs to be recorded; systemd kills the daemon only after that.
+STOP_MARGIN_MS = 10_000
 
 
 async def serve(setting: Setting) -> None:
@@ -37,7 +40,10 @@ async def serve(setting: Setting) -> None:
         gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.ready_pipe.send("ready")
+        setting.notifier.send("READY=1", f"STATUS=ready, version {VERSION}")
         await daemon.lifecycle.stop.wait()
+        longest_us = (setting.config.daemon.grace_ms + STOP_MARGIN_MS) * 1000
+        setting.notifier.send("STOPPING=1", f"EXTEND_TIMEOUT_USEC={longest_us}", "STATUS=ending the running jobs")
         await daemon.close()
         log.info("stopped", left_behind=daemon.dispatcher.running)
         os._exit(0)
@@ -58,6 +64,7 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         logs.ready_pipe.use(ready_fd)
     if log_file is not None:
         logs.to_file(log_file)
+    notifier = systemd.notifier(os.environ)
     try:
         settings = config.load(Path(where.config), must_exist=config_path is not None)
         if check:
@@ -68,8 +75,11 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         sqlite_library.tune()
         open_files = raise_file_limit()
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)
-        anyio.run(run_until_stopped, Setting(where, settings, SystemClock(), Random(), open_files))
+        inherited = systemd.inherited_socket(os.environ, where.socket)
+        systemd.forget(os.environ)
+        anyio.run(run_until_stopped, Setting(where, settings, SystemClock(), Random(), open_files, notifier, inherited))
     except StartRefused as refused:
+        notifier.send(f"STATUS={refused}")
         logs.ready_pipe.send(str(refused))
         raise
 

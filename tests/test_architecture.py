@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paths": set(),
     "prose": set(),
     "forks": set(),
+    "systemd": {"errors"},
     "lock": {"forks", "paths", "errors"},
     "processes": set(),
     "supervisor": {"processes"},
@@ -42,9 +43,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"client", "paths", "prose", "environment", ""},
     "daemon": {
         "rpc", "engine", "store", "model", "wire", "errors", "clock", "config", "logs", "paths", "lock", "forks",
-        "failpoints", "environment", "processes", "",
+        "failpoints", "environment", "processes", "systemd", "",
     },
-    "serving": {"daemon", "engine", "store", "config", "logs", "paths", "clock", "errors", ""},
+    "serving": {"daemon", "engine", "store", "config", "logs", "paths", "clock", "errors", "systemd", ""},
     "quick_start": set(),
     "__main__": {"quick_start", "serving", "errors", ""},
 }  # fmt: skip

@@ -36,9 +36,8 @@ class Server:
         self._listener: asyncio.Server | None = None
 
     async def open(self) -> None:
-        self._file.refuse_if_foreign()
         try:
-            self._listener = await self.listen(self._file.bind())
+            self._listener = await self.listen(self._file.open())
         except OSError as error:
             hint = "set SEMANTICA_SOCKET to another path"
             raise StartRefused(f"cannot listen on {self._file.path}: {error}; {hint}", 77) from error
@@ -73,7 +72,8 @@ class Server:
         """Listens on a socket that is bound already."""
         forks.keep_from_children(bound.fileno())
         loop = asyncio.get_running_loop()
-        listener = await loop.create_unix_server(self._accept, sock=bound, backlog=AT_ONCE)
+        # Not create_unix_server, which since Python 3.13 removes the file when it closes: it may be systemd's.
+        listener = await loop.create_server(self._accept, sock=bound, backlog=AT_ONCE)
         bound.listen(BACKLOG)
         return listener
 

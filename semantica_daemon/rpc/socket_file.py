@@ -10,14 +10,29 @@ from semantica_daemon.errors import StartRefused
 
 
 class SocketFile:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, inherited: socket.socket | None = None) -> None:
+        """`inherited` is a socket that systemd has bound to the path."""
         self.path = path
+        self._inherited = inherited
         self._inode: tuple[int, int] | None = None
+        self._is_ours = False
 
     @property
     def is_unchanged(self) -> bool:
         """Whether the file is still the one that was bound, by its inode."""
         return _inode(self.path) == self._inode
+
+    def open(self) -> socket.socket:
+        """The first socket to listen on: the inherited one, unless its file was removed; else a new one. Refuses a path
+        that is in use."""
+        inherited, self._inherited = self._inherited, None
+        if inherited is not None:
+            if self.path.is_socket():
+                self._inode = _inode(self.path)
+                return inherited
+            inherited.close()
+        self.refuse_if_foreign()
+        return self.bind()
 
     def bind(self) -> socket.socket:
         """Returns a bound socket that does not listen yet; replaces a file that is left at the path. Binds under a
@@ -30,11 +45,12 @@ class SocketFile:
             bound.bind(os.fspath(self.path))
         finally:
             os.umask(before)
-        self._inode = _inode(self.path)
+        self._inode, self._is_ours = _inode(self.path), True
         return bound
 
     def remove(self) -> None:
-        if self.is_unchanged:
+        """Leaves the file of an inherited socket: systemd still listens there, and starts the next daemon."""
+        if self._is_ours and self.is_unchanged:
             with suppress(FileNotFoundError):
                 self.path.unlink()
 
