@@ -229,11 +229,11 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
 
 def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQueue, feed: Feed) -> RunDependencies:
     data, clock = Path(setting.paths.data), setting.clock
+    variables = {**environment.allowed(os.environ), **setting.paths.job_variables()}
     settings = SpawnSettings(
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
-        socket=setting.paths.socket,
-        environment={os.fsencode(k): os.fsencode(v) for k, v in environment.allowed(os.environ).items()},
+        environment={os.fsencode(name): os.fsencode(value) for name, value in variables.items()},
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
         log_root="" if environment.is_text(setting.paths.data) else f"{data}/",

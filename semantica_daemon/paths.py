@@ -8,6 +8,8 @@ import stat
 import sys
 
 LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
+# A job gets these, so that its commands find the files of its daemon whatever XDG_* and HOME are in the job.
+FOLDERS = ("SEMANTICA_CONFIG_DIR", "SEMANTICA_DATA_DIR", "SEMANTICA_LOG_DIR")
 
 
 class Paths:
@@ -24,6 +26,11 @@ class Paths:
     def as_dict(self) -> dict[str, str]:
         return dict(vars(self))
 
+    def job_variables(self) -> dict[str, str]:
+        """The variables that lead a command inside a job to these paths."""
+        folders = os.path.dirname(self.config), self.data, os.path.dirname(self.log)
+        return {**dict(zip(FOLDERS, folders, strict=True)), "SEMANTICA_SOCKET": self.socket}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Paths) and self.as_dict() == other.as_dict()
 
@@ -33,19 +40,25 @@ def find(env: "os._Environ[str] | dict[str, str]") -> Paths:
     home = env.get("SEMANTICA_HOME")
     if home:
         config = data = logs = runtime = _absolute(home)
-    elif sys.platform == "darwin":
-        library = os.path.expanduser("~/Library")
-        config = data = f"{library}/Application Support/semantica"
-        logs = f"{library}/Logs/semantica"
-        runtime = _runtime(env)
     else:
-        config = _xdg(env, "XDG_CONFIG_HOME", ".config")
-        data = _xdg(env, "XDG_DATA_HOME", ".local/share")
-        logs = _xdg(env, "XDG_STATE_HOME", ".local/state")
+        config, data, logs = _folders(env)
         runtime = _runtime(env)
     named = env.get("SEMANTICA_SOCKET")
     socket = _absolute(named) if named else f"{runtime}/daemon.sock"
     return Paths(f"{config}/config.toml", data, f"{data}/meta.db", f"{data}/daemon.lock", socket, f"{logs}/daemon.log")
+
+
+def _folders(env: "os._Environ[str] | dict[str, str]") -> tuple[str, str, str]:
+    """Of the config file, of the data and of the log: those of the daemon inside a job, else the usual ones."""
+    if all(name in env for name in FOLDERS):
+        config, data, logs = (env[name] for name in FOLDERS)
+        return config, data, logs
+    if sys.platform == "darwin":
+        library = os.path.expanduser("~/Library")
+        support = f"{library}/Application Support/semantica"
+        return support, support, f"{library}/Logs/semantica"
+    config, data = _xdg(env, "XDG_CONFIG_HOME", ".config"), _xdg(env, "XDG_DATA_HOME", ".local/share")
+    return config, data, _xdg(env, "XDG_STATE_HOME", ".local/state")
 
 
 def _absolute(path: str) -> str:

@@ -30,10 +30,9 @@ def run(arguments: Any, terminal: Terminal) -> None:
 
 
 def uses_other_folder(config: Json, paths: Paths) -> str:
-    """Returns a sentence when the daemon on this socket has another data folder than this shell would use, else "".
-    Inside a job it is always "": the job's environment names the socket only."""
+    """Returns a sentence when the daemon on this socket has another data folder than this shell would use, else ""."""
     of_daemon, of_shell = config["paths"]["data"], printable(paths.data)
-    if "SEMANTICA_RUN_ID" in os.environ or os.path.realpath(of_daemon) == os.path.realpath(of_shell):
+    if os.path.realpath(of_daemon) == os.path.realpath(of_shell):
         return ""
     return f"the daemon on {printable(paths.socket)} uses the data folder {of_daemon}, this shell would use {of_shell}"
 

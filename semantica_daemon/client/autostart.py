@@ -25,7 +25,8 @@ START_EVERY_S = 0.3
 REPORT_AFTER_S = 2.0
 # The only variables a daemon gets from the client that starts it: others would leak into everybody's jobs.
 KEPT_VARIABLES = (
-    "HOME USER LOGNAME SHELL XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SEMANTICA_FAILPOINT"
+    "HOME USER LOGNAME SHELL XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SEMANTICA_FAILPOINT "
+    "SEMANTICA_CONFIG_DIR SEMANTICA_DATA_DIR SEMANTICA_LOG_DIR"
 )
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 READY = "ready"

@@ -26,7 +26,7 @@ def connect_or_start(paths: Paths, *, start: bool = True, report: Report = lambd
         return connect(paths.socket)
     except NotListening as missing:
         if "SEMANTICA_RUN_ID" in os.environ and os.environ.get("SEMANTICA_SOCKET") == paths.socket:
-            # A job knows only the socket of its daemon: a daemon started here would use other folders.
+            # The job of a daemon that is gone is being ended, and a daemon started here would be ended with it.
             raise NoDaemon(f"the daemon that started this job is gone ({missing})") from None
         if not start:
             hint = "leave out --no-autostart, or run semanticad"

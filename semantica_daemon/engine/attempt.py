@@ -34,11 +34,10 @@ LIMITS = ("timeout", "deadline", "lost")
 
 
 class SpawnSettings(Struct, frozen=True):
-    """The settings that all commands share: where their files go, the socket of the daemon, the base environment."""
+    """The settings that all commands share: where their files go, and the base environment."""
 
     home: str
     workspaces: str
-    socket: str
     environment: dict[bytes, bytes]
     boot_id: str
     log_bytes: int

@@ -56,7 +56,6 @@ def _environment(
     variables = {
         **{name: value for name, value in given.items() if not environment.is_reserved(name)},
         **own,
-        "SEMANTICA_SOCKET": settings.socket,
         "SEMANTICA_JOB_ID": claim.run.job_id,
         "SEMANTICA_RUN_ID": claim.run.run_id,
         "SEMANTICA_ATTEMPT": str(claim.run.attempt),

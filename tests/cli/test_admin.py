@@ -11,7 +11,7 @@ import pytest
 
 from semantica_daemon import PROTOCOL, VERSION, paths
 from tests.cases import each_case
-from tests.cli.command_line import Line
+from tests.cli.command_line import COMMAND, Line
 from tests.client.callers import no_daemon_left
 from tests.harness import Process
 
@@ -247,7 +247,7 @@ def test_a_daemon_with_another_data_folder_is_noticed(line: Line, daemon: Proces
     found = other("doctor")
     assert (found.code, _verdicts(found.out)["data folder"]) == (0, "warn")
     assert sentence in found.out
-    assert "data folder" not in line("status").err + other("status", SEMANTICA_RUN_ID="r").err
+    assert "data folder" not in line("status").err + line("run", "--", *COMMAND, "status").err
 
 
 def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path) -> None:

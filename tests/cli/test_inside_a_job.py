@@ -91,3 +91,13 @@ def test_run_shows_no_progress_line_off_a_terminal_or_quietly(line: Line) -> Non
     script = in_job("semantica progress 50 && echo written")
     assert line("run", *script) == (0, "written\n", "")
     assert line.on_terminal("run", "-q", *script).out == "written\n"
+
+
+def test_every_command_inside_a_job_sees_the_daemon_that_runs_it(line: Line, daemon: Process, tmp_path: Path) -> None:
+    other = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "/etc/other", "XDG_DATA_HOME": "/var/other"}
+    assert line("run", *in_job("semantica paths --json"), **other).json == line("paths", "--json").json
+    assert line("run", *in_job("semantica config path"), **other).out == f"{daemon.home}/config.toml\n"
+    found = line("run", *in_job("semantica doctor --json"), **other).json["checks"]
+    seen = {check["check"]: (check["verdict"], check["seen"]) for check in found}
+    assert seen["data folder"] == ("ok", str(daemon.home))
+    assert seen["a command"][0] == "ok"
