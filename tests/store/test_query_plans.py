@@ -139,7 +139,7 @@ WHOLE = {
         "jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (id=?)",
     ],
     "gates.NEXT_BLOCKED": ["jobs USING INDEX idx_jobs_blocked (blocked_by=?)"],
-    "gates.CLOSE": ["job_conditions USING INDEX sqlite_autoindex_job_conditions_1 (job_id=?)"],
+    "gates.STOP_WAITING": ["job_conditions USING INDEX sqlite_autoindex_job_conditions_1 (job_id=?)"],
     "lost.QUEUED_NEEDING_MACHINE": [
         "jobs USING INDEX idx_jobs_queued_for_machine (wait_for_idle=? AND require_charging=?)"
     ],
