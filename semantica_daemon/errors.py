@@ -116,6 +116,18 @@ class GenerationOwner(Refusal):
     number, code = 4002, "E_GENERATION_OWNER"
 
 
+class Stale(Refusal):
+    number, code = 4002, "E_STALE"
+
+
+class NotEnded(Refusal):
+    number, code = 4002, "E_NOT_ENDED"
+
+
+class SecretLost(Refusal):
+    number, code = 4002, "E_SECRET_LOST"
+
+
 class IdempotencyConflict(Refusal):
     number, code = 4002, "E_IDEMPOTENCY_CONFLICT"
 

@@ -15,6 +15,7 @@ from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA
 
 LONGEST_NAME = 40
+LIVE = ("SCHEDULED", "QUEUED", "RUNNING")
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -26,7 +27,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
-    _print_ack(terminal, ack)
+    _print_ack(terminal, ack, "generation" in spec)
     reasons = job_options.start_reasons(spec, since) if ack["state"] == "SCHEDULED" and not ack["existing"] else []
     if text := prose.start(reasons, since, lambda at: prose.instant(at, since)):
         terminal.note(f"job {prose.short_id(ack['job_id'])} starts {text}")
@@ -40,17 +41,18 @@ def finish(descriptor: int, received: bytes, quiet: bool) -> int:
     return 0
 
 
-def _print_ack(terminal: Terminal, ack: Json) -> None:
+def _print_ack(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> None:
     last_job.remember(terminal.paths, ack["job_id"])
     terminal.show(ack, [ack["job_id"]])
-    print_notes(terminal, ack)
+    print_notes(terminal, ack, can_be_forced)
 
 
-def print_notes(terminal: Terminal, ack: Json) -> None:
-    """What an ack says besides the id."""
+def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> None:
+    """What an ack says besides the id. `can_be_forced`: the job was found by its generation."""
     name = prose.short_id(ack["job_id"])
     if ack["existing"]:
-        terminal.note(f"this is job {name}, which was added before; it is {ack['state']}")
+        again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE else ""
+        terminal.note(f"this is job {name}, which was added before; it is {ack['state']}{again}")
     elif ack["state"] == "SUPERSEDED":
         terminal.note(f"job {name} is not run: a newer generation is already known")
     if ack["superseded"]:

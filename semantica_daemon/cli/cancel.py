@@ -27,7 +27,8 @@ def run(arguments: Any, terminal: Terminal) -> None:
     for job_id in [*cancelled, *cancelling]:
         terminal.print(job_id)
     if cancelled:
-        one = f"job {prose.short_id(cancelled[0])} was cancelled"
+        name = prose.short_id(cancelled[0])
+        one = f"job {name} was cancelled; `semantica retry {name}` runs it again"
         terminal.note(one if len(cancelled) == 1 else f"{len(cancelled)} jobs were cancelled")
     if cancelling:
         terminal.note(f"{prose.count(len(cancelling), 'job')} asked to end")

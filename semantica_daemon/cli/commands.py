@@ -5,9 +5,9 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
-    "run", "add", "plan", "list", "ls", "status", "show", "logs", "wait", "cancel", "why", "schedule", "template",
-    "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor", "progress", "log",
-    "result",
+    "run", "add", "plan", "list", "ls", "status", "show", "logs", "wait", "cancel", "retry", "why", "schedule",
+    "template", "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor", "progress",
+    "log", "result",
 )  # fmt: skip
 
 OVERVIEW = """\
@@ -29,7 +29,7 @@ jobs
 when jobs start
   why      why a job has not started                 emit     emit an event that jobs wait for
   schedule jobs added by cron: list, put, next …     machine  is it idle, is it on mains power, by which source
-  template jobs stored under a name: put, run …
+  template jobs stored under a name: put, run …      retry    run a job that has ended once more
 
 the daemon
   status   one screen of everything                  stop     stop it, after the grace period of running jobs

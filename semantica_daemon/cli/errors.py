@@ -17,12 +17,16 @@ SHELL_HINTS = {
     "E_SCHEDULE_NOT_FOUND": "`semantica schedule list` shows the schedules",
     "E_RUN_NOT_FOUND": "`semantica show {job_id}` lists its runs",
     "E_QUEUE_FULL": "try again later, or raise the limit with `semantica queue set {queue} --max-queued N`",
+    "E_STALE": "--force runs the older generation all the same; `semantica show {newest_job_id}` shows the newest job",
+    "E_NOT_ENDED": "`semantica wait {job_id}` waits for its end, `semantica cancel {job_id}` ends it",
+    "E_SECRET_LOST": "add the job again with `semantica add --env NAME`, which gives it the secret",
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
 # By the field that was refused because another option is missing.
 MISSING_OPTIONS = {
     "generation": "add --subject NAME",
+    "force": "add --newest-wins FILE, or --subject NAME with --generation N",
     "debounce_ms": "add --subject NAME, and not --supersede none",
     "max_wait_ms": "add --debounce D, no longer than --max-wait",
     "stop_when_lost": "add --when-idle or --on-power",

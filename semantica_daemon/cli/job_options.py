@@ -91,6 +91,7 @@ NEWEST_WINS = Group("newest wins", [
     Option("--generation N", "version of the subject; must grow (default: counted)", whole_number, "generation"),
     Option("--newest-wins PATH", "subject = this file, generation = its time of change"),
     Option("--supersede {lane,subject,none}", "which jobs it replaces: of its type, of any, none", field="supersede"),
+    Option("--force", "run this generation again when its job has ended", field="force"),
     Option("--on-running {finish,cancel}", "let an older job that is running finish, or cancel it", field="on_running"),
 ])  # fmt: skip
 RUNS = Group("runs", [

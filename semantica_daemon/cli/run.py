@@ -65,7 +65,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)
             detach.allow()
-            print_notes(terminal, ack)
+            print_notes(terminal, ack, "generation" in spec)
             return _follow_to_end(client, terminal, job_id, not arguments.command)
         except Detached:
             _print_how_to_return(terminal, job_id)

@@ -43,6 +43,10 @@ def _identity(job: Json) -> Rows:
     yield "type", job["job_type"]
     for name, field in NAMED_FIELDS.items():
         yield name, job[field]
+    yield "retry of", job["retry_of"]
+    for other in job["retries"]:
+        if other["retry_of"] == job["job_id"]:
+            yield "retried by", f"{other['job_id']}, which is {other['state']}"
     yield "generation", None if job["subject_key"] is None else job["generation"]
     yield "queue", f"{job['queue']}, priority {job['priority']}"
 

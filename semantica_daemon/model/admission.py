@@ -30,11 +30,13 @@ Decoder = msgspec.json.Decoder[Any]
 
 
 class Origin(Struct, frozen=True, gc=False):
-    """What a job was made from. `awaits_turn`: an earlier job of the schedule has to end first."""
+    """What a job was made from. `awaits_turn`: an earlier job of the schedule has to end first. `retry_of`: the job
+    that it repeats."""
 
     template_id: str | None = None
     schedule_id: str | None = None
     awaits_turn: bool = False
+    retry_of: str | None = None
 
 
 NO_ORIGIN = Origin()

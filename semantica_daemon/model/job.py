@@ -30,6 +30,7 @@ UNHASHED: dict[str, Any] = {
     "idempotency_key": None,
     "idempotency_ttl_ms": 86_400_000,
     "durable": False,
+    "force": False,
     "trace_id": None,
     "traceparent": None,
 }
@@ -46,9 +47,8 @@ def check(spec: JobSpec) -> None:
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
         _check_keys(spec.schedule)
-    if spec.generation is not None and spec.subject_key is None:
-        hint = "give the subject that the job is about"
-        raise InvalidParams("a generation needs a subject", hint, path="$.generation")
+    if spec.generation is not None or spec.force:
+        _check_generation(spec)
     if spec.debounce_ms is not None or spec.max_wait_ms is not None:
         _check_debounce(spec)
     if spec.stop_when_lost and not (spec.schedule.wait_for_idle or spec.schedule.require_charging):
@@ -94,6 +94,15 @@ def _check_schedule(schedule: Schedule) -> None:
         raise InvalidParams("schedule type CONDITION has no condition", hint, path="$.schedule")
 
 
+def _check_generation(spec: JobSpec) -> None:
+    if spec.generation is None:
+        hint = "give the generation that is to run again"
+        raise InvalidParams("only a generation that is known can be run again", hint, path="$.force")
+    if spec.subject_key is None:
+        hint = "give the subject that the job is about"
+        raise InvalidParams("a generation needs a subject", hint, path="$.generation")
+
+
 def _check_debounce(spec: JobSpec) -> None:
     if spec.debounce_ms is None:
         hint = "give the debounce time whose delay it limits"
@@ -111,6 +120,12 @@ def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:
     if env_vars is None:
         return None
     return {name: environment.REDACTED if environment.is_secret(name) else env_vars[name] for name in env_vars}
+
+
+def lost_secrets(stored: dict[str, str]) -> list[str]:
+    """The names of the variables whose values were removed when the environment was stored."""
+    removed = (name for name, value in stored.items() if value == environment.REDACTED)
+    return sorted(filter(environment.is_secret, removed))
 
 
 def spec_hash(spec: JobSpec) -> str:

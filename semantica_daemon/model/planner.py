@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from semantica_daemon.errors import GenerationOwner
+from semantica_daemon.errors import GenerationOwner, NotEnded, Stale
 from semantica_daemon.model import state
 from semantica_daemon.wire.job import JobSpec
 from semantica_daemon.wire.types import OnRunning
@@ -67,6 +67,25 @@ def plan(spec: JobSpec, on_running: OnRunning, lane: Lane | None, live: list[Liv
         older += [job for job in live if job.job_type != spec.job_type]
     most = spec.max_interrupts if on_running == "cancel" else 0
     return _against(older, most, generation, owner)
+
+
+def plan_retry(generation: int, force: bool, lane: Lane | None, live: list[Live]) -> Plan:
+    """The plan for a job that repeats an ended one of the lane. `force`: it runs although a newer generation is known,
+    and supersedes nothing then."""
+    owner: Owner = lane.numbered_by if lane else "server"
+    same = next((job for job in live if job.generation == generation), None)
+    if same is not None:
+        raise NotEnded(
+            f"job {same.job_id}, of the same generation, is {same.state}", "wait for its end", job_id=same.job_id
+        )
+    if lane and lane.generation > generation and not force:
+        raise Stale(
+            f"a newer generation of its lane is known: {lane.generation}, in job {lane.job_id}",
+            "set force to run the older generation all the same",
+            newest_job_id=lane.job_id,
+            newest_generation=lane.generation,
+        )
+    return _against([job for job in live if job.generation < generation], 0, generation, owner)
 
 
 def _against(older: list[Live], most: int, generation: int, owner: Owner) -> Plan:

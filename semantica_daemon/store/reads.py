@@ -31,7 +31,19 @@ SELECT {rows.JOB_COLUMNS}, (
     FROM (SELECT * FROM job_runs WHERE job_number = jobs.number ORDER BY number DESC LIMIT 100)
     ORDER BY number
   )
-) AS runs
+) AS runs, (
+  SELECT json_group_array(json_object(
+    'job_id', id, 'retry_of', retry_of, 'state', state, 'created_at', created_at, 'finished_at', finished_at
+  ))
+  FROM (
+    SELECT other.*
+    FROM job_retries AS mine
+    JOIN job_retries AS others ON others.first_job_id = mine.first_job_id
+    JOIN jobs AS other ON other.id = others.job_id
+    WHERE mine.job_id = jobs.id
+    ORDER BY other.number
+  )
+) AS retries
 FROM jobs
 WHERE id >= :id AND id < :id || 'g'
 ORDER BY id

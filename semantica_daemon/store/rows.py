@@ -9,7 +9,7 @@ from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.model.state import DONE
 from semantica_daemon.wire.event import Event
-from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns
+from semantica_daemon.wire.job_view import Condition, JobView, JobWithRuns, Retry
 from semantica_daemon.wire.run import Error, Progress, RunView
 from semantica_daemon.wire.types import NULL
 
@@ -31,6 +31,7 @@ JOB_COLUMNS = ", ".join([*_SMALL, "payload", "result_summary"])
 LISTED_COLUMNS = ", ".join([*_SMALL, *_CUT, f"{' OR '.join(_LONG.values())} AS truncated"])
 _NAMES = (*_PLAIN, "event_met_at", "progress", "error", "spec", *_TEXTS)
 
+_retries = msgspec.json.Decoder(list[Retry])
 _runs = msgspec.json.Decoder(list[RunView])
 _conditions = msgspec.json.Decoder(list[Condition])
 _progress = msgspec.json.Decoder(Progress)
@@ -48,8 +49,11 @@ def stored_event(row: Any) -> StoredEvent:
 
 
 def job_with_runs(row: Any) -> JobWithRuns:
-    runs, conditions = _runs.decode(row[-1]), _conditions.decode(row[-2])
-    return JobWithRuns(runs=runs, conditions=conditions, **_fields(row[:-2]))
+    *fields, conditions, runs, retries = row
+    return JobWithRuns(
+        conditions=_conditions.decode(conditions), runs=_runs.decode(runs), retries=_retries.decode(retries),
+        **_fields(fields),
+    )  # fmt: skip
 
 
 def listed(row: Any) -> JobView:

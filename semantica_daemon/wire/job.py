@@ -119,6 +119,9 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     idempotency_ttl_ms: Annotated[Ms, about("how long the key is remembered")] = 86_400_000
     template_id: Annotated[Label | None, about("id or name of a template that fills in what is not given")] = None
     durable: Annotated[bool, about("answer only after the commit is synced to disk")] = False
+    force: Annotated[bool, about("run the generation again when its job has ended; the new job is a retry of it")] = (
+        False
+    )
 
     @property
     def trace(self) -> str | None:
@@ -167,6 +170,14 @@ class Forecast(Struct, frozen=True):
 
 class JobParams(Params, frozen=True):
     job_id: Annotated[JobId, about("id of the job, or a unique prefix of it")]
+
+
+class RetryParams(JobParams, frozen=True):
+    """The new job has the settings of the old one. It starts as soon as a slot is free and the machine is as the job
+    needs it: times, delays, events and debounce do not hold it back again."""
+
+    payload: Annotated[dict[str, Any] | None, about("replaces the payload of the job")] = None
+    force: Annotated[bool, about("also when a newer generation of its lane is known; the new job is stale")] = False
 
 
 class ListParams(Params, frozen=True):

@@ -88,8 +88,22 @@ class JobView(Struct, frozen=True, kw_only=True):
     held_at: Annotated[int | None, about("null in this version")] = None
 
 
+class Retry(Struct, frozen=True):
+    """A job that was retried, or a retry."""
+
+    job_id: Annotated[str, about("id of the job")]
+    retry_of: Annotated[str | None, about("id of the job that it repeats; null for the first one")]
+    state: Annotated[str, about("its state")]
+    created_at: Annotated[int, about("when it was enqueued, epoch ms")]
+    finished_at: Annotated[int | None, about("when it ended")]
+
+
 class JobWithRuns(JobView, frozen=True, kw_only=True):
     """A job with the conditions it waits for and its newest hundred runs."""
 
     conditions: Annotated[list[Condition], about("keys and values it was enqueued with")]
     runs: Annotated[list[RunView], about("its runs, oldest first")]
+    retries: Annotated[
+        list[Retry],
+        about("the first job and all retries that lead back to it, this one included, oldest first; empty without any"),
+    ]

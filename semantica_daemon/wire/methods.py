@@ -38,6 +38,7 @@ METHODS = (
     Method("job.list", job.ListParams, job.JobPage, "jobs by filters, a page at a time"),
     Method("job.wait", job.WaitParams, job.WaitResult, "wait for the end of a job", waits=True),
     Method("job.cancel", job.CancelParams, job.CancelResult, "cancel by id, tag, group, subject or queue", waits=True),
+    Method("job.retry", job.RetryParams, job.Ack, "enqueue a job that has ended once more, as a new job"),
     Method("job.explain", job.JobParams, Explanation, "why a job has not started, as reasons and as a sentence"),
     Method("job.logs", job.LogsParams, job.LogChunk, "the output of a run, by byte offset", waits=True),
     Method("run.progress", run.ProgressParams, run.RunAck, "report the progress of this run"),
@@ -86,7 +87,7 @@ NOTIFICATIONS = (
 
 # Of the protocol, and refused as not supported until a later version brings them.
 LATER = {
-    "job": "retry update move hold release archive execute export",
+    "job": "update move hold release archive execute export",
     "group": "create get list cancel",
     "reservation": "acquire release get",
     "worker": "register claim heartbeat complete fail leave list",

@@ -84,7 +84,9 @@ def test_a_selection_is_cancelled_and_printed(line: Line, option: str) -> None:
 
 def test_cancel_names_the_job_it_has_cancelled(line: Line) -> None:
     job_id = line("add", "--after", "1h", "--", "true").out.strip()
-    assert line("cancel", "@last") == (0, f"{job_id}\n", f"semantica: job {job_id[:8]} was cancelled\n")
+    name = job_id[:8]
+    note = f"semantica: job {name} was cancelled; `semantica retry {name}` runs it again\n"
+    assert line("cancel", "@last") == (0, f"{job_id}\n", note)
     line("add", "--after", "1h", "--", "true")
     assert line("cancel", "-q", "@last").err == ""
     line("add", "--after", "1h", "--", "true")

@@ -208,6 +208,7 @@ def test_the_hash_leaves_out_what_may_differ_between_tries(
         "durable": durable,
         "trace_id": key,
         "traceparent": TRACE,
+        "force": durable,
     }
     assert spec_hash(spec(payload=payload, **tries)) == spec_hash(spec(payload=payload))
 
@@ -227,7 +228,7 @@ VALUES: dict[str, Any] = {
     "inputs": ["a"], "parent_job_id": "p", "parents": ["p"], "chain_group_id": "g", "concurrency_key": "c",
     "user_tag": "u", "template_id": "t",
 }  # fmt: skip
-BETWEEN_TRIES = {"idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent"}
+BETWEEN_TRIES = {"idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force"}
 
 
 def test_every_other_field_is_in_the_hash() -> None:

@@ -44,6 +44,23 @@ async def explain(real: Harness) -> Any:
     return why
 
 
+@shows("job.retry")
+async def retry(real: Harness) -> Any:
+    first = await real.enqueue(**NOOP)
+    await real.ended(first["job_id"])
+    ack = await real.call("job.retry", job_id=first["job_id"])
+    assert set(ack) >= ACK
+    await real.ended(ack["job_id"])
+    again = await real.call("job.retry", job_id=ack["job_id"])
+    job = await real.ended(again["job_id"])
+    assert (job["state"], job["retry_of"], job["user_tag"]) == ("DONE", ack["job_id"], "made")
+    history = [(one["job_id"], one["retry_of"], one["state"]) for one in job["retries"]]
+    ids = [first["job_id"], ack["job_id"], again["job_id"]]
+    assert history == list(zip(ids, [None, *ids], ["DONE"] * 3, strict=False))
+    assert (await real.job(first["job_id"]))["retries"] == job["retries"]
+    return ack
+
+
 @shows("event.emit")
 async def emit(real: Harness) -> Any:
     ack = await real.enqueue(schedule={"type": "CONDITION", "wait_for_event": "git:commit"})

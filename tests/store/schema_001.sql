@@ -38,6 +38,11 @@ CREATE TABLE job_events (
   user_tag TEXT
 );
 
+CREATE TABLE job_retries (
+  job_id TEXT PRIMARY KEY,
+  first_job_id TEXT NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE job_runs (
   job_number INTEGER NOT NULL REFERENCES jobs(number) ON DELETE CASCADE,
   number INTEGER NOT NULL,
@@ -221,6 +226,8 @@ CREATE INDEX idx_job_conditions_arrival ON job_conditions (key, value) WHERE wai
 
 CREATE INDEX idx_job_conditions_lookup ON job_conditions (key, value, job_id) WHERE waiting = 1;
 
+CREATE INDEX idx_job_retries_first ON job_retries (first_job_id);
+
 CREATE INDEX idx_jobs_blocked ON jobs (blocked_by, priority DESC, position ASC, created_at ASC, id)
   WHERE blocked_by IS NOT NULL;
 
@@ -322,3 +329,6 @@ VALUES (10, 0, 'add idempotency', '6dfc348b9867a4f1696d6921cffb50164c7ef933bfa0f
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (11, 0, 'add schedules', '473785a9274a52ed796bbc6897d017527e5817089e0d75a86e887f37860028c1');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (12, 0, 'add job retries', '0563865374fd7e31128c37ed014eee320b65a9da07ab6e21df400a4f7ad1fd6c');

@@ -1,4 +1,4 @@
-"""The `job` family: enqueue, look up, wait for, cancel and explain jobs."""
+"""The `job` family: enqueue, retry, look up, wait for, cancel and explain jobs."""
 
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.output import Output
@@ -9,7 +9,7 @@ from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Write
 from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.store import listing, reads
-from semantica_daemon.store.writes import enqueue
+from semantica_daemon.store.writes import enqueue, retry
 from semantica_daemon.wire import job as wire
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
@@ -43,6 +43,7 @@ def bindings(
         "job.list": Call(readers.taking_params(listing.jobs)),
         "job.wait": ConnectionCall(wait),
         "job.cancel": Call(waiting.cancel, writes=True),
+        "job.retry": Write(retry.retry),
         "job.explain": Call(explain),
         "job.logs": ConnectionCall(logs),
     }

@@ -10,7 +10,7 @@ from msgspec import Struct
 from semantica_daemon.errors import IdempotencyConflict, QueueFull
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
-from semantica_daemon.model.planner import Lane, Live, Plan, plan
+from semantica_daemon.model.planner import Lane, Live, Plan, plan, plan_retry
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import Ack, JobSpec
 
@@ -36,10 +36,12 @@ WHERE finished_at IS NULL AND jobs.subject_key <> '' AND jobs.subject_key = :sub
 """
 LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type AND supersede IN ('lane', 'subject')"
 LIVE_OF_SUBJECT += "AND supersede <> 'none'"
+TAKES_ROOM = (state.RUNNING, state.QUEUED)
 
 
 class EnqueueDecision(Struct, frozen=True, gc=False):
-    """`existing`: the reply, when the job exists already; otherwise `plan` has the changes to make."""
+    """`existing`: the reply, when the job exists already; otherwise `plan` has the changes to make. `repeats`: the
+    id of the ended job that this one is a retry of."""
 
     plan: Plan
     on_running: str = "finish"
@@ -48,9 +50,17 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
     in_lane: bool = False
     lane: Lane | None = None
     live: dict[str, Live] = {}
+    repeats: str | None = None
 
     def lane_busy(self, job_type: str) -> bool:
-        return any(job.state == state.RUNNING and job.job_type == job_type for job in self.live.values())
+        """Whether another job has the room of the lane, or waits for it before this one."""
+        in_lane = (job for job in self.live.values() if job.job_type == job_type)
+        return any(job.state in TAKES_ROOM and job.job_id not in self.plan.supersede for job in in_lane)
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the job becomes the newest of its lane."""
+        return self.in_lane and (self.lane is None or self.plan.generation >= self.lane.generation)
 
     def postponed_since(self, job_type: str) -> int | None:
         """When the debounce of the lane began, taken from the jobs that this one replaces."""
@@ -81,14 +91,32 @@ def decide(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
         if found is not None:
             return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
     decided = _plan(tx, spec, spec.on_running or rules.on_running or "finish")
-    limit = rules.max_queued or 0
-    if tx.counts.depth(spec.queue) >= limit and decided.grows(spec.queue):
-        raise QueueFull(
-            f"queue {spec.queue} holds {limit} waiting jobs, which is its limit",
-            "try again later, or raise it with queue.configure",
-            queue=spec.queue,
-        )
+    check_room(tx, spec.queue, decided)
     return decided
+
+
+def decide_retry(tx: Tx, job: AdmittedJob, generation: int, force: bool) -> EnqueueDecision:
+    """The retry keeps the generation of the job that it repeats."""
+    spec, repeats = job.spec, job.origin.retry_of
+    on_running = spec.on_running or "finish"
+    decided = EnqueueDecision(Plan(generation, "server"), on_running, repeats=repeats)
+    if spec.subject_key is not None and spec.supersede != "none":
+        lane, live = _lane(tx, spec, LIVE_OF_LANE)
+        planned = plan_retry(generation, force, lane, live)
+        jobs = {job.job_id: job for job in live}
+        decided = EnqueueDecision(planned, on_running, in_lane=True, lane=lane, live=jobs, repeats=repeats)
+    check_room(tx, spec.queue, decided)
+    return decided
+
+
+def check_room(tx: Tx, queue: str, decided: EnqueueDecision) -> None:
+    limit = tx.counts.rules(queue).max_queued or 0
+    if tx.counts.depth(queue) >= limit and decided.grows(queue):
+        raise QueueFull(
+            f"queue {queue} holds {limit} waiting jobs, which is its limit",
+            "try again later, or raise it with queue.configure",
+            queue=queue,
+        )
 
 
 def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> EnqueueDecision:
@@ -96,24 +124,31 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
         return NO_LANE
     if spec.subject_key is None or spec.supersede == "none":
         return EnqueueDecision(Plan(spec.generation or 0, "server"), on_running)
-    where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
-    row = tx.execute(LANE, where).fetchone()
-    lane = Lane(*row) if row else None
-    rows = tx.execute(LIVE_OF_SUBJECT if spec.supersede == "subject" else LIVE_OF_LANE, where).fetchall()
-    live = [Live(*columns) for columns in rows]
+    lane, live = _lane(tx, spec, LIVE_OF_SUBJECT if spec.supersede == "subject" else LIVE_OF_LANE)
     planned = plan(spec, on_running, lane, live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
-    return EnqueueDecision(planned, on_running, existing, False, True, lane, {job.job_id: job for job in live})
+    jobs = {job.job_id: job for job in live}
+    if spec.force and existing is not None and existing.state in state.TERMINAL and not planned.stale:
+        return EnqueueDecision(planned, on_running, in_lane=True, lane=lane, live=jobs, repeats=existing.job_id)
+    return EnqueueDecision(planned, on_running, existing, False, True, lane, jobs)
+
+
+def _lane(tx: Tx, spec: JobSpec, live: str) -> tuple[Lane | None, list[Live]]:
+    """The lane, if it is known, and the live jobs that the statement `live` finds."""
+    where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
+    row = tx.execute(LANE, where).fetchone()
+    rows = tx.execute(live, where).fetchall()
+    return Lane(*row) if row else None, [Live(*columns) for columns in rows]
 
 
 def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:
-    """The reply for a generation that the lane has already had. The lane row remembers its newest job even after that
-    was pruned."""
+    """The reply for a generation that the lane has already had. The lane row remembers its newest job (its last retry,
+    if it has one) even after that was pruned."""
+    if generation == lane.generation:
+        return _ack_of(tx, lane.job_id) or _ack_of_pruned(lane.job_id, spec, lane.ended, generation)
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": generation}
     row = tx.execute(KNOWN, where).fetchone()
-    if row:
-        return _ack_of(tx, row[0])
-    return _ack_of_pruned(lane.job_id, spec, lane.ended, generation) if generation == lane.generation else None
+    return _ack_of(tx, row[0]) if row else None
 
 
 def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:

@@ -29,6 +29,13 @@ VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (subject_key, job_type) DO UPDATE
 SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by, ended = NULL
 """
+KEEP_FIRST = "INSERT OR IGNORE INTO job_retries (job_id, first_job_id) VALUES (:job_id, :job_id)"
+KEEP_RETRY = """
+INSERT INTO job_retries (job_id, first_job_id)
+SELECT :job_id, first_job_id
+FROM job_retries
+WHERE job_id = :retry_of
+"""
 COUNT_INTERRUPT = """
 UPDATE lanes
 SET interrupts = interrupts + 1
@@ -54,7 +61,7 @@ def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
         tx.must_sync = True
     decided = decide(tx, job)
     if decided.existing is None:
-        return _carry_out(tx, job, decided)
+        return carry_out(tx, job, decided)
     if job.spec.idempotency_key is not None and not decided.by_key:
         _keep_key(tx, job.spec, decided.existing.job_id, job.spec_hash)
     return decided.existing
@@ -103,13 +110,15 @@ def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     return found
 
 
-def _carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
+def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     spec, planned = job.spec, decided.plan
     job_id = tx.ids.job()
+    if decided.repeats is not None:
+        job = _as_retry(tx, job, job_id, decided.repeats)
     begins = _begins(tx, job, decided)
     if decided.live:
         _make_way(tx, job_id, planned, decided.live)
-    if decided.in_lane and not planned.stale:
+    if decided.is_newest:
         lane = (spec.subject_key, spec.job_type, planned.generation, job_id, planned.numbered_by)
         tx.execute(KEEP_LANE, lane)
     new_job.insert(tx, job_id, job, decided, begins)
@@ -119,6 +128,13 @@ def _carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
         _keep_key(tx, spec, job_id, job.spec_hash)
     shown = planned.generation if decided.in_lane else spec.generation
     return Ack(job_id, spec.queue, begins.state, shown, planned.supersede, False, begins.warnings)
+
+
+def _as_retry(tx: Tx, job: AdmittedJob, job_id: str, repeats: str) -> AdmittedJob:
+    """The job with the id of the job that it repeats, with which it is stored among the retries of the first job."""
+    tx.execute(KEEP_FIRST, {"job_id": repeats})
+    tx.execute(KEEP_RETRY, {"job_id": job_id, "retry_of": repeats})
+    return msgspec.structs.replace(job, origin=msgspec.structs.replace(job.origin, retry_of=repeats))
 
 
 def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:

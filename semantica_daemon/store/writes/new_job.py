@@ -43,7 +43,7 @@ def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begi
     if spec.subject_key:
         about |= {"subject_key": spec.subject_key, "generation": generation}
     if len(others) > 2:
-        about |= {name: others[name] for name in ("superseded_by", "scheduled_at") if name in others}
+        about |= {name: others[name] for name in ("superseded_by", "scheduled_at", "retry_of") if name in others}
     stream = (number, job_id, 1, None, others.get("trace_id"), spec.queue, spec.user_tag)
     tx.emit_as(stream, EVENT_OF[begins.state], "", about, "info")
     if waits := _gates(job):
@@ -94,6 +94,7 @@ def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
         "wait_for_idle": int(schedule.wait_for_idle), "require_charging": int(schedule.require_charging),
         "wait_for_event": schedule.wait_for_event, "unmet": begins.unmet, "is_delay": int(begins.is_delay),
         "postponed_since": begins.postponed_since, "schedule_id": job.origin.schedule_id,
+        "retry_of": job.origin.retry_of,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None and value != 0}
 

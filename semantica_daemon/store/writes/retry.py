@@ -1,0 +1,71 @@
+"""job.retry: a job that has ended is enqueued once more, as a new job with the settings of the old one.
+
+`run_transition` has the further attempts of one job, `enqueue` the retry that comes with a new spec (`force`)."""
+
+from typing import Any
+
+import msgspec
+
+from semantica_daemon.errors import NotEnded, SecretLost
+from semantica_daemon.model import state
+from semantica_daemon.model.admission import Origin
+from semantica_daemon.model.job import lost_secrets
+from semantica_daemon.model.spec import rest_of
+from semantica_daemon.store import find, gates
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes import new_job
+from semantica_daemon.store.writes.decide import decide_retry
+from semantica_daemon.store.writes.enqueue import carry_out
+from semantica_daemon.wire.job import IMMEDIATE, Ack, JobSpec, RetryParams, Schedule
+
+# Columns that are fields of JobSpec by the same name; those of `new_job.COLUMNS` are too.
+SAME = ("queue", "job_type", "execution_mode", "trace_id")
+NEEDS = ("wait_for_idle", "require_charging")
+OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "payload", "spec")
+COLUMNS = (*SAME, *new_job.COLUMNS, *OTHERS)
+ENDED_JOB = f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE number = :number"
+MARK_STALE = "UPDATE jobs SET stale = 1, superseded_by = :by WHERE id = :job_id"
+# Fields that held the old job back once, or that stand for that one request.
+NOT_REPEATED = ("debounce_ms", "max_wait_ms", "idempotency_key")
+
+
+def retry(tx: Tx, params: RetryParams) -> Ack:
+    number, job_id, current = find.job(tx, params.job_id)
+    if current not in state.TERMINAL:
+        raise NotEnded(f"job {job_id} is {current}", "wait for its end, or cancel it", job_id=job_id)
+    job = dict(zip(COLUMNS, tx.execute(ENDED_JOB, {"number": number}).fetchone(), strict=True))
+    spec, warnings = _spec(tx, job, params.payload)
+    admitted = tx.admit(spec)
+    schedule_id = job["schedule_id"]
+    taken = schedule_id is not None and gates.turn_is_taken(tx, schedule_id)
+    origin = Origin(rest_of(job["spec"]).template_id, schedule_id, taken, job_id)
+    repeated = msgspec.structs.replace(admitted, origin=origin, warnings=admitted.warnings + warnings)
+    decided = decide_retry(tx, repeated, job["generation"], params.force)
+    ack = carry_out(tx, repeated, decided)
+    if decided.in_lane and not decided.is_newest and decided.lane is not None:
+        tx.execute(MARK_STALE, {"job_id": ack.job_id, "by": decided.lane.job_id})
+    return ack
+
+
+def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec of the stored job, and warnings about what is left out."""
+    fields = {name: job[name] for name in (*SAME, *new_job.COLUMNS)}
+    rest = msgspec.structs.asdict(rest_of(job["spec"]))
+    fields |= {name: rest[name] for name in (*new_job.REST, "on_running") if name not in NOT_REPEATED}
+    fields |= {"payload": msgspec.json.decode(job["payload"]) if payload is None else payload}
+    fields |= {"subject_key": job["subject_key"] or None, "env_vars": _variables(job["env_vars"])}
+    needs: dict[str, Any] = {name: True for name in NEEDS if job[name]}
+    fields["schedule"] = Schedule(type="CONDITION", **needs) if needs else IMMEDIATE
+    if job["deadline"] is not None and job["deadline"] <= tx.now:
+        return JobSpec(**fields | {"deadline": None}), ("the deadline has passed: the retry has none",)
+    return JobSpec(**fields), ()
+
+
+def _variables(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    found: dict[str, str] = msgspec.json.decode(text)
+    if lost := lost_secrets(found):
+        problem = f"the job was given a secret, which is not kept after its end: {', '.join(lost)}"
+        raise SecretLost(problem, "enqueue the job again and give it the secret", names=lost)
+    return found
