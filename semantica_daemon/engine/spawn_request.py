@@ -12,7 +12,7 @@ from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.supervisor.messages import SpawnRequest
 
 DEFAULT_UMASK = 0o022
-TRACE_ID = re.compile("[0-9a-f]{32}")
+TRACE_ID = re.compile("(?!0{32})[0-9a-f]{32}")
 _command_line = msgspec.json.Decoder(CommandLine)
 _variables = msgspec.json.Decoder(dict[str, str])
 
@@ -61,7 +61,8 @@ def _environment(
         "SEMANTICA_ATTEMPT": str(claim.run.attempt),
     }
     if claim.job.trace_id and TRACE_ID.fullmatch(claim.job.trace_id):
-        variables["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-01"
+        flags = claim.spec.trace_flags or "01"
+        variables["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-{flags}"
     return settings.environment | {
         name.encode(): value.encode("utf-8", "surrogateescape") for name, value in variables.items()
     }

@@ -23,6 +23,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     template_id: str | None = None
     idempotency_key: str | None = None
     spec_hash: str | None = None
+    trace_flags: str | None = None
 
 
 ALL_DEFAULTS = RestOfSpec()

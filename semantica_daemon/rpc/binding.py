@@ -37,7 +37,14 @@ class ConnectionCall(Struct, frozen=True, gc=False):
     writes: ClassVar[bool] = False
 
 
-Binding = Write | Call | ConnectionCall
+class Immediate(Struct, frozen=True, gc=False):
+    """A function of the connection and the params that runs at once, before the next message is looked at."""
+
+    function: Callable[[Any, Any], Any]
+    writes: ClassVar[bool] = False
+
+
+Binding = Write | Call | ConnectionCall | Immediate
 
 
 class Method(Struct, frozen=True, gc=False):

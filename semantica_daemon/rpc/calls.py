@@ -13,7 +13,7 @@ from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.writer import Writer
 from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
 from semantica_daemon.rpc import protocol
-from semantica_daemon.rpc.binding import Call, ConnectionCall, Method, Write, unknown_method
+from semantica_daemon.rpc.binding import Call, ConnectionCall, Immediate, Method, Write, unknown_method
 from semantica_daemon.rpc.protocol import Request
 from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE, Command
@@ -70,6 +70,8 @@ class Calls:
                 raise Stopping("the daemon is stopping", "call again when it is back")
             if type(method.binding) is Write:
                 self._write(method.binding, request, params, is_large, batch)
+            elif type(method.binding) is Immediate:
+                self._finish(request, batch, method.binding.function(self._connection, params))
             else:
                 self._begin(method, request, params, batch)
         except Exception as error:
@@ -119,10 +121,10 @@ class Calls:
         task = asyncio.get_running_loop().create_task(self._run(method, request, params, batch))
         self._waiting += method.waits
         self._tasks[task] = request
-        task.add_done_callback(self._forget)
+        task.add_done_callback(partial(self._end, method, request, batch))
 
     async def _run(self, method: Method, request: Request, params: Any, batch: Batch | None) -> None:
-        """Runs the call and catches every error."""
+        """Runs the call and replies, unless the task is cancelled; catches every error."""
         try:
             if not method.waits:
                 await self.turn()
@@ -131,20 +133,21 @@ class Calls:
             else:
                 assert isinstance(method.binding, Call)
                 result = await method.binding.function(params)
-        except asyncio.CancelledError:
-            if self._transport.closing:
-                raise
-            result = RequestCancelled("cancelled by the client", "the job itself goes on; job.cancel ends it")
         except Exception as error:
             result = error
         self._waiting -= method.waits
         self._finish(request, batch, result)
 
-    def _forget(self, task: "asyncio.Task[None]") -> None:
+    def _end(self, method: Method, request: Request, batch: Batch | None, task: "asyncio.Task[None]") -> None:
+        """Replies to a cancelled call here, because a task that is cancelled before its first step never runs."""
         del self._tasks[task]
         if task in self._having_turns:
             self._having_turns.discard(task)
             self._turns.release()
+        if task.cancelled():
+            self._waiting -= method.waits
+            hint = "the job itself goes on; job.cancel ends it"
+            self._finish(request, batch, RequestCancelled("cancelled by the client", hint))
 
     def _finish(self, request: Request, batch: Batch | None, result: Any) -> None:
         self.in_flight -= 1

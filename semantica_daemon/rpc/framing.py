@@ -8,6 +8,8 @@ MAX_MESSAGE = 16 * 1024 * 1024
 MAX_HEADER = 8 * 1024
 BLANK = b" \t\r\n"
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*$", re.IGNORECASE | re.MULTILINE)
+CHARSET = re.compile(rb"^content-type[ \t]*:.*?;[ \t]*charset[ \t]*=[ \t]*\"?([^\";\s]*)", re.IGNORECASE | re.MULTILINE)
+UTF_8 = (b"utf-8", b"utf8")  # the second by LSP clients of old
 
 
 class Framing:
@@ -110,7 +112,11 @@ class Framing:
             if len(self._rest) > MAX_HEADER:
                 raise ParseFailed(f"the header block is longer than {MAX_HEADER} bytes", "send Content-Length")
             return None
-        found = LENGTH.search(bytes(self._rest[:end]).replace(b"\r\n", b"\n"))
+        block = bytes(self._rest[:end]).replace(b"\r\n", b"\n")
+        charset = CHARSET.search(block)
+        if charset is not None and charset[1].lower() not in UTF_8:
+            raise ParseFailed(f"the charset {charset[1][:40].decode('latin-1')} is not supported", "send UTF-8")
+        found = LENGTH.search(block)
         if found is None:
             raise ParseFailed("a header block without a Content-Length", "send Content-Length: N, CR LF, CR LF")
         length = int(found[1])

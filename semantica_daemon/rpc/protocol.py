@@ -64,18 +64,22 @@ _request = msgspec.json.Decoder(Request).decode
 _request_id = msgspec.json.Decoder(RequestId).decode
 _response = msgspec.json.Decoder(Response).decode
 _many = msgspec.json.Decoder(list[Raw]).decode
+_any_json = msgspec.json.Decoder(Raw).decode
 encode = msgspec.json.Encoder().encode
 
 
 def parse(message: bytes) -> Request:
     try:
+        if not message.isascii():
+            str(message, "utf-8")  # the decoder does not look into fields that it skips
         request = _request(message)
     except msgspec.ValidationError as error:
+        _check_json(message)  # the decoder stops at the first wrong type
         if str(error).endswith("`$.id`"):
             raise InvalidRequest("the id must be a string, a number or null", "use a number that counts up") from None
         raise InvalidRequest(f"not a request: {error}", 'send {"jsonrpc":"2.0","id":1,"method":"…"}') from None
     except UNDECODABLE as error:
-        raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
+        raise _not_json(error) from None
     if request.jsonrpc != "2.0":
         raise InvalidRequest('"jsonrpc" must be "2.0"', "this daemon speaks JSON-RPC 2.0")
     return request
@@ -83,9 +87,10 @@ def parse(message: bytes) -> Request:
 
 def parse_many(message: bytes) -> list[Raw]:
     try:
+        str(message, "utf-8")
         return _many(message)
     except UNDECODABLE as error:
-        raise ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8") from None
+        raise _not_json(error) from None
 
 
 def parse_response(message: bytes) -> Response | None:
@@ -138,6 +143,17 @@ def id_of(message: bytes) -> Id:
         return _request_id(message).id
     except UNDECODABLE:
         return None
+
+
+def _check_json(message: bytes) -> None:
+    try:
+        _any_json(message)
+    except UNDECODABLE as error:
+        raise _not_json(error) from None
+
+
+def _not_json(error: Exception) -> ParseFailed:
+    return ParseFailed(f"not JSON: {error}", "one JSON document per line, in UTF-8")
 
 
 def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:

@@ -113,7 +113,8 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     user_tag: Annotated[Label | None, about("a label to find the job by")] = None
     trace_id: Annotated[Label | None, about("trace id, kept with the job and its events")] = None
     traceparent: Annotated[
-        Annotated[str, Meta(pattern=TRACEPARENT)] | None, about("W3C trace context; used when trace_id is not given")
+        Annotated[str, Meta(pattern=TRACEPARENT)] | None,
+        about("W3C trace context, used when trace_id is not given; version ff and ids of zeros are ignored"),
     ] = None
     idempotency_key: Annotated[Label | None, about("the same key with the same spec returns the same job")] = None
     idempotency_ttl_ms: Annotated[Ms, about("how long the key is remembered")] = 86_400_000
@@ -126,7 +127,18 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     @property
     def trace(self) -> str | None:
         """An explicit trace id, else the one inside the traceparent."""
-        return self.trace_id or (self.traceparent.split("-")[1] if self.traceparent else None)
+        return self.trace_id or self._usable_traceparent[3:35] or None
+
+    @property
+    def trace_flags(self) -> str | None:
+        """The flags of the traceparent, if its trace id is the job's."""
+        return None if self.trace_id else self._usable_traceparent[53:] or None
+
+    @property
+    def _usable_traceparent(self) -> str:
+        """Empty for what W3C Trace Context calls invalid."""
+        given = self.traceparent or ""
+        return "" if given[:2] == "ff" or given[3:35] == "0" * 32 or given[36:52] == "0" * 16 else given
 
 
 class EnqueueManyParams(Params, frozen=True):

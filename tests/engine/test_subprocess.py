@@ -142,6 +142,29 @@ async def test_a_trace_goes_on_in_the_command(house: Harness) -> None:
     assert "TRACEPARENT" not in (await run_for_json(house, python(ME)))["env"]
 
 
+async def test_the_flags_of_a_trace_are_passed_on_as_given(house: Harness) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    env = (await run_for_json(house, python(ME), traceparent=f"00-{trace}-b7ad6b7169203331-00"))["env"]
+    assert env["TRACEPARENT"].endswith("-00"), "not sampled"
+    env = (await run_for_json(house, python(ME), trace_id=trace))["env"]
+    assert env["TRACEPARENT"].endswith("-01")
+
+
+@each_case(
+    "fields",
+    [
+        {"traceparent": f"ff-{'a' * 32}-b7ad6b7169203331-01"},
+        {"traceparent": f"00-{'0' * 32}-b7ad6b7169203331-01"},
+        {"traceparent": f"00-{'a' * 32}-{'0' * 16}-01"},
+        {"trace_id": "0" * 32},
+    ],
+)
+async def test_a_trace_context_that_the_standard_calls_invalid_is_ignored(
+    house: Harness, fields: dict[str, str]
+) -> None:
+    assert "TRACEPARENT" not in (await run_for_json(house, python(ME), **fields))["env"]
+
+
 async def test_it_knows_who_it_is_and_where_its_files_go(house: Harness) -> None:
     job_id = await start(house, python(ME), env_vars={"SEMANTICA_JOB_ID": "mine", "SEMANTICA_RUN_TOKEN": "mine"})
     job = await house.ended(job_id)

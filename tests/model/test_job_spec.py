@@ -180,6 +180,10 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
         ({"trace_id": "mine"}, "mine"),
         ({"traceparent": TRACE}, "a" * 32),
         ({"trace_id": "mine", "traceparent": TRACE}, "mine"),
+        ({"traceparent": TRACE.replace("a", "0")}, None),
+        ({"traceparent": TRACE.replace("b", "0")}, None),
+        ({"traceparent": "ff" + TRACE[2:]}, None),
+        ({"traceparent": "01" + TRACE[2:]}, "a" * 32),
     ],
 )
 def test_the_trace_is_the_one_given_else_the_parent_s(fields: dict[str, Any], trace: str | None) -> None:

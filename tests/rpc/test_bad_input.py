@@ -46,11 +46,17 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "bad utf-8 in a field": (field("user_tag", b'"\xed\xa0\x80"'), {PARSE}),
     "bad utf-8 in a field's name": (
         b'{"jsonrpc":"2.0","id":1,"method":"job.list","params":{"\xff":1}}',
-        {PARSE, PARAMS},
+        {PARSE},
     ),
+    "bad utf-8 in a field that is ignored": (
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"locale":"\xff"}}',
+        {PARSE},
+    ),
+    "bad utf-8 beside the request": (b'{"jsonrpc":"2.0","id":1,"method":"job.list","x":"\xff"}', {PARSE}),
+    "bad utf-8 after a wrong version": (b'{"jsonrpc":"1.0","id":1,"method":"job.list","x":"\xff"}', {PARSE}),
     "bad utf-8 in the method": (method(b'"job.\xff"'), {PARSE}),
-    "bad utf-8 in the id of a write": (with_id(b'"\xff"'), {PARSE, REQUEST}),
-    "bad utf-8 in the id of a question": (question(b'"\xff"'), {PARSE, REQUEST}),
+    "bad utf-8 in the id of a write": (with_id(b'"\xff"'), {PARSE}),
+    "bad utf-8 in the id of a question": (question(b'"\xff"'), {PARSE}),
     "overlong utf-8": (enqueue(b'"\xc0\xaf"'), {PARSE}),
     # lone surrogates
     "a lone surrogate in payload": (enqueue(rb'"\ud800"'), {PARSE, PARAMS}),
@@ -118,6 +124,12 @@ BAD: dict[str, tuple[bytes, set[int]]] = {
     "single quotes": (b"{'jsonrpc':'2.0'}", {PARSE}),
     "a control character in a string": (enqueue(b'"a\x01b"'), {PARSE}),
     "NUL bytes": (b'{"jsonrpc":"2.0"\x00}', {PARSE}),
+    "a wrong id, then no JSON": (b'{"jsonrpc":"2.0","id":[}', {PARSE}),
+    "a wrong method, then a trailing comma": (b'{"jsonrpc":"2.0","id":1,"method":7,}', {PARSE}),
+    "wrong params, then a trailing comma": (b'{"jsonrpc":"2.0","id":1,"method":"job.get","params":[7],}', {PARSE}),
+    "a number and more": (b"17 x", {PARSE}),
+    "two empty objects": (b"{} {}", {PARSE}),
+    "a part of a batch that is no JSON": (b"[" + request("job.list") + b',{"id":[}]', {PARSE}),
     "a batch that is cut off": (b"[" + request("job.list") + b",", {PARSE}),
     # names out of all proportion
     "a method name of 12 MB": (method(b'"' + b"x" * 12_000_000 + b'"'), {-32601}),

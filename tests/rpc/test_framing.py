@@ -47,6 +47,7 @@ async def test_a_connection_that_begins_with_a_batch_is_one_of_lines(shared: Har
         b"CONTENT-LENGTH:%d\r\n\r\n",
         b"Content-Length : \t%d \r\n\r\n",
         b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: %d\r\n\r\n",
+        b'Content-Length: %d\r\nContent-Type: application/json; Charset="UTF8"\r\n\r\n',
         b"Content-Length: %d\r\nX-Other: Content-Length: 7\r\n\r\n",
     ],
 )
@@ -169,6 +170,18 @@ async def test_a_bad_header_block_closes_the_connection(shared: Harness, head: b
     reply = await wire.message()
     assert (reply["id"], reply["error"]["code"]) == (None, -32700)
     assert "Content-Length" in reply["error"]["data"]["hint"]
+    await wire.ended()
+
+
+@each_case("charset", [b"latin-1", b"UTF-16", b'"utf-7"', b"us-ascii; x=1"])
+async def test_another_charset_than_utf_8_is_refused(shared: Harness, charset: bytes) -> None:
+    wire = await wired(shared, headers=True)
+    kind = b"Content-Type: application/json; charset=%b" % charset
+    wire.send(b"Content-Length: %d\r\n%b\r\n\r\n%b" % (len(HELLO), kind, HELLO))
+    error = (await wire.message())["error"]
+    assert error["code"] == -32700
+    assert charset.strip(b'"').split(b";")[0].decode() in error["message"]
+    assert "UTF-8" in error["data"]["hint"]
     await wire.ended()
 
 

@@ -229,6 +229,17 @@ async def test_a_cancelled_wait_is_answered_and_its_job_goes_on(real: Harness, n
     assert await real.state(job_id) == "SCHEDULED"
 
 
+@each_case("order", ["cancel first", "call first"])
+async def test_a_call_sent_together_with_its_cancellation_is_answered(real: Harness, order: str) -> None:
+    """A cancellation ends only calls that came before it. The connection ends too: no call is left over."""
+    call = request("job.list", id=7) + b"\n"
+    cancel = b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":7}}\n'
+    sent = cancel + call if order == "cancel first" else call + cancel
+    reply = json.loads(await exchange(real.paths.socket, sent))
+    assert reply["id"] == 7
+    assert ("result" in reply) == (order == "cancel first")
+
+
 async def test_cancelling_an_unknown_or_finished_call_is_harmless(real: Harness) -> None:
     wire = await wired(real)
     await wire.request(request("initialized", id=5))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from semantica_daemon import PROTOCOL, VERSION
-from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall
+from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Immediate
 from semantica_daemon.rpc.calls import MAX_BATCH, MAX_IN_FLIGHT
 from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.rpc.discover import openrpc
@@ -29,7 +29,7 @@ def bindings(epoch: str) -> dict[str, Binding]:
         "initialized": Call(_accept),
         "shutdown": Call(_accept),
         "exit": ConnectionCall(_exit),
-        "$/cancelRequest": ConnectionCall(_cancel_request),
+        "$/cancelRequest": Immediate(_cancel_request),
     }
 
 
@@ -46,5 +46,5 @@ async def _exit(connection: Connection, _: AnyParams) -> None:
     connection.transport.close()
 
 
-async def _cancel_request(connection: Connection, params: AnyParams) -> None:
+def _cancel_request(connection: Connection, params: AnyParams) -> None:
     connection.calls.cancel(params.id)

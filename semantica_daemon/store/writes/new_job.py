@@ -102,10 +102,13 @@ def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
 def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
     values = _rest(job.spec)
     usual = values == USUAL_REST and decided.on_running == "finish" and job.origin.template_id is None
-    if usual:
+    if usual and job.spec.traceparent is None:
         return None
     rest = RestOfSpec(**dict(zip(REST, values, strict=True)))
-    extra = {"on_running": decided.on_running, "template_id": job.origin.template_id, "spec_hash": job.spec_hash}
+    extra = {
+        "on_running": decided.on_running, "template_id": job.origin.template_id, "spec_hash": job.spec_hash,
+        "trace_flags": job.spec.trace_flags,
+    }  # fmt: skip
     return stored(msgspec.structs.replace(rest, **extra))
 
 
