@@ -74,12 +74,12 @@ def occurrences_back(expression: str, zone: str, until: int) -> Iterator[int]:
 
 
 def _seconds(expression: str, zone: str, start: int, back: bool) -> Iterator[int]:
-    """Follows Debian's cron: a fixed time (five fields, neither minute nor hour begins with `*`) fires once, also on a
-    day on which the offset changes. Any other expression fires whenever the local clock shows it: twice in an hour that
+    """Follows Debian's cron: a fixed time (neither second, minute nor hour begins with `*`) fires once, also on a day
+    on which the offset changes. Any other expression fires whenever the local clock shows it: twice in an hour that
     repeats, never in an hour that is left out. Instants and local times are in seconds from here on.
     """
     fields = _fields(expression)
-    fixed = len(fields) == 5 and not any(field.startswith("*") for field in fields[:2])
+    fixed = not any(field.startswith("*") for field in fields[:-3])
     rule = _fixed_times if fixed else _shown_times
     found = rule(" ".join(fields), _zone(zone), start, back)
     return takewhile(lambda at: EARLIEST <= at <= LATEST, found)

@@ -2,11 +2,10 @@
 
 The rules are those of Debian's cron(8) where the offset of a zone changes, implemented independently of cronsim:
 
-- A fixed time (five fields, neither minute nor hour begins with a star) that the clock leaves out runs in the first
-  minute after the gap; several that fall into one gap run there once. One that the clock shows twice runs the first
+- A fixed time (neither second, minute nor hour begins with a star) that the clock leaves out runs in the first minute,
+  or second, after the gap; several that fall into one gap run there once. One that the clock shows twice runs the first
   time only.
-- Everything else, and everything with a field for seconds, runs by the clock: whenever the clock shows it, twice in
-  what repeats, never in what is left out.
+- Everything else runs by the clock: whenever the clock shows it, twice in what repeats, never in what is left out.
 - If day of month or day of week begins with a star, both must match; otherwise one is enough.
 """
 
@@ -74,7 +73,7 @@ def stretch(zone: str, first: datetime, length: timedelta, step: timedelta) -> t
 
 def read(expression: str) -> Cron:
     fields = expression.split()
-    fixed = len(fields) == 5 and fields[0][0] != "*" and fields[1][0] != "*"
+    fixed = all(field[0] != "*" for field in fields[:-3])
     if len(fields) == 5:
         fields = ["0", *fields]
     values = [_values(field, *bounds) for field, bounds in zip(fields, RANGES, strict=True)]
