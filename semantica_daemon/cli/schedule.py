@@ -15,6 +15,7 @@ COLUMNS: tables.Columns = {
     "template": "template_name",
     "next": lambda one: format.instant(one["next_trigger_at"]),
     "last": lambda one: format.instant(one["last_triggered_at"]),
+    "ended": lambda one: _last_end(one),
 }
 NEXT_SHOWN = 3
 MOST_UPCOMING = 100
@@ -49,10 +50,16 @@ def _rows(one: Json) -> list[tuple[str, object]]:
             for number, at in enumerate(one["upcoming"])
         ),
         ("last", format.instant(one["last_triggered_at"])),
-        ("last job", one["last_job_id"]),
+        ("last job", one["last_job_id"] and f"{one['last_job_id']}, {_last_end(one) or 'which was removed'}"),
         ("created", format.instant(one["created_at"])),
         ("changed", format.instant(one["updated_at"])),
     ]
+
+
+def _last_end(one: Json) -> str | None:
+    """The state of its last job; of a command that failed also the exit code."""
+    state, code = one["last_job_state"], one["last_exit_code"]
+    return f"{state} ({code})" if state == "FAILED" and code is not None else state
 
 
 def put(arguments: Any, terminal: Terminal) -> None:

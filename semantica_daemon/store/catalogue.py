@@ -20,13 +20,14 @@ WHERE :key IS NULL OR template_id = :key OR name = :key
 ORDER BY template_id = :key DESC, name
 """
 SCHEDULES = """
-SELECT schedule_id, schedules.name, schedules.template_id, templates.name, cron_expression, timezone, enabled,
-  param_overrides, misfire, overlap, last_triggered_at, next_trigger_at, last_job_id,
+SELECT schedules.schedule_id, schedules.name, schedules.template_id, templates.name, cron_expression, timezone, enabled,
+  param_overrides, misfire, overlap, last_triggered_at, next_trigger_at, last_job_id, jobs.state, jobs.exit_code,
   schedules.created_at, schedules.updated_at
 FROM schedules
 JOIN templates ON templates.template_id = schedules.template_id
-WHERE :key IS NULL OR schedule_id = :key OR schedules.name = :key
-ORDER BY schedule_id = :key DESC, schedules.name
+LEFT JOIN jobs ON jobs.id = last_job_id
+WHERE :key IS NULL OR schedules.schedule_id = :key OR schedules.name = :key
+ORDER BY schedules.schedule_id = :key DESC, schedules.name
 """
 
 

@@ -65,6 +65,8 @@ class ScheduleView(Struct, frozen=True):
     last_triggered_at: Annotated[int | None, about("when it last made a job")]
     next_trigger_at: Annotated[int | None, about("when it fires next; null when disabled")]
     last_job_id: Annotated[str | None, about("id of the last job it has made")]
+    last_job_state: Annotated[str | None, about("state of that job; null when there is none, or it was removed")]
+    last_exit_code: Annotated[int | None, about("exit code of that job's latest run")]
     created_at: Annotated[int, about("when it was created, epoch ms")]
     updated_at: Annotated[int, about("when it was last changed")]
     upcoming: Annotated[list[int], about("its next times; in schedule.list only the next one")]

@@ -136,7 +136,7 @@ def test_an_unknown_zone_is_reported_also_when_it_is_the_users(line: Line) -> No
 def test_schedules_are_a_table(line: Line, schedule: str) -> None:
     for words in (("schedule",), ("schedule", "list")):
         table = line(*words).out.splitlines()
-        assert table[0].split() == ["NAME", "STATE", "CRON", "ZONE", "TEMPLATE", "NEXT", "LAST"]
+        assert table[0].split() == ["NAME", "STATE", "CRON", "ZONE", "TEMPLATE", "NEXT", "LAST", "ENDED"]
         assert any(row.split()[:5] == ["yearly", "on", "@yearly", "UTC", "kept"] for row in table)
     ids = line("schedule", "-q").out.split()
     assert line("schedule", "show", "-q", "yearly").out.strip() in ids
@@ -181,6 +181,17 @@ def test_a_trigger_makes_a_job_with_the_schedules_parameters(line: Line, daemon:
     line(*words, "--params", '{"cwd": "/etc", "umask": 63}')
     assert 'parameters  {"cwd": "/etc", "umask": 63}\n' in line("schedule", "show", schedule).out
     assert line("schedule", "trigger", schedule, "--json").json["job"]["queue"] == "kept"
+
+
+def test_the_list_shows_how_the_last_job_of_each_schedule_ended(line: Line) -> None:
+    line("add", "--every", "@yearly", "--name", "fails", "--", "sh", "-c", "exit 3")
+    assert line("schedule", "show", "fails", "--json").json["last_job_state"] is None
+    line("schedule", "trigger", "fails")
+    assert line("wait", "@last").code == 3
+    row = next(row for row in line("schedule").out.splitlines() if row.startswith("fails "))
+    assert row.endswith(" FAILED (3)")
+    shown = line("schedule", "show", "fails").out
+    assert f"last job  {line('show', '-q', '@last').out.strip()}, FAILED (3)\n" in shown
 
 
 def test_a_trigger_that_is_skipped_reports_why(line: Line, template: str) -> None:
