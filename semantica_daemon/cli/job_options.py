@@ -104,10 +104,13 @@ RUNS = Group("runs", [
     Option("--deadline WHEN", "do not start it after this", instant, "deadline"),
     Option("--on-interrupt {fail,requeue}", "when the daemon dies during its run (fail)", field="on_interrupt"),
 ], "D: 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds")  # fmt: skip
+ATTACHED = Group("while it is followed", [
+    Option("--cancel-on-interrupt", "cancel the job at the first Ctrl-C, SIGTERM or SIGHUP"),
+], "Ctrl-C leaves the job running; a second one within 2 s cancels it")  # fmt: skip
 FIELDS = {one.field: one for one in (*WHAT_IS_RUN, *STARTS.options, *NEWEST_WINS.options, *RUNS.options) if one.field}
 OF_TEMPLATE: Options = [Group("what is run", [TYPE, *WHAT_IS_RUN]), STARTS, NEWEST_WINS, RUNS]
 OF_ADD: Options = [COMMAND, Group("what is run", [TYPE, TEMPLATE, *WHAT_IS_RUN]), *OF_TEMPLATE[1:]]
-OF_RUN: Options = [*OF_ADD, NO_EVERY]
+OF_RUN: Options = [*OF_ADD, ATTACHED, NO_EVERY]
 
 
 def option_of(field: str) -> str | None:

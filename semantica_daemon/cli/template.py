@@ -106,7 +106,7 @@ COMMAND = Subcommands(
         "run": Command(
             "Add a job from it and follow it, as `semantica run` does; `semantica add --template NAME` only adds it.",
             run_template,
-            JOB,
+            [*JOB, job_options.ATTACHED],
             """
   semantica template run backup
   semantica template run index --payload '{"path": "src"}'""",

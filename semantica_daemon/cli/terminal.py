@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from semantica_daemon import paths
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import clean
+from semantica_daemon.cli.wakeup import wakeup
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.exit_codes import INTERNAL
 from semantica_daemon.client.json_types import Any
@@ -22,7 +23,7 @@ class Terminal:
         self.before_note: Callable[[], None] = lambda: None  # erases a progress line
 
     def client(self) -> Client:
-        return Client(self.paths, self.autostart, self.note)
+        return Client(self.paths, self.autostart, self.note, wakeup())
 
     def call(self, method: str, /, **params: Any) -> Any:
         """One call over a connection of its own."""
@@ -80,5 +81,5 @@ def print_error(text: str, hint: str = "") -> None:
         try:
             stream.write(data)
             stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: a signal has interrupted a write
             continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from semantica_daemon import paths as locations
 from semantica_daemon.client.connect import RETRY_EVERY_S, attempts, connect_or_start
-from semantica_daemon.client.connection import Connection
+from semantica_daemon.client.connection import NO_WAKEUP, Connection
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Any, Json
 from semantica_daemon.client.subscription import Subscription, events_of
@@ -33,10 +33,12 @@ class Client:
         paths: locations.Paths | None = None,
         autostart: bool = True,
         report: Callable[[str], None] = lambda _: None,
+        wakeup: int = NO_WAKEUP,
     ) -> None:
-        """`report` gets a sentence when the daemon is started or is late."""
+        """`report` gets a sentence when the daemon is started or is late; `wakeup`: see Connection."""
         self._paths = locations.find(os.environ) if paths is None else paths
         self._report = report
+        self._wakeup = wakeup
         self._number = 0
         self._connect(autostart)
 
@@ -50,7 +52,8 @@ class Client:
         self._connection.close()
 
     def _connect(self, autostart: bool) -> None:
-        self._connection = Connection(connect_or_start(self._paths, start=autostart, report=self._report), self._report)
+        connected = connect_or_start(self._paths, start=autostart, report=self._report)
+        self._connection = Connection(connected, self._report, wakeup=self._wakeup)
         self._events: dict[str, deque[Json]] = {}
         self._callbacks: dict[str, Callable[[Json], None]] = {}
 

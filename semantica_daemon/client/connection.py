@@ -1,10 +1,13 @@
 """One connection to the daemon: JSON messages, one per line, with time limits. Not for several threads at once."""
 
 import json
+import os
+import select
 import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from semantica_daemon.client.errors import CallRefused, ConnectionLost
 from semantica_daemon.client.json_types import Json
@@ -14,13 +17,22 @@ LARGEST_CALL = 16 * 1024 * 1024
 # How long the daemon may take beyond what the call itself asks it to wait; longer means that it hangs.
 PATIENCE_S = 60.0
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+NO_WAKEUP = -1
 SO_NOSIGPIPE = 0x1022  # of macOS, which has no MSG_NOSIGNAL
 
 
 class Connection:
-    def __init__(self, connected: socket.socket, report: Callable[[str], None], received: bytes = b"") -> None:
-        """`report` is called once for each reply that is late; `received` was read from the socket before."""
+    def __init__(
+        self, connected: socket.socket, report: Callable[[str], None], received: bytes = b"", wakeup: int = NO_WAKEUP
+    ) -> None:
+        """`report` is called once for each reply that is late; `received` was read from the socket before. `wakeup`:
+        the reading end of a pipe whose writing end was given to signal.set_wakeup_fd."""
         self._socket = connected
+        self._wakeup = wakeup
+        self._poll = select.poll()
+        self._poll.register(connected, select.POLLIN)
+        if wakeup != NO_WAKEUP:
+            self._poll.register(wakeup, select.POLLIN)
         self._report = report
         self._received = bytearray(received)
         self._searched = 0
@@ -76,8 +88,14 @@ class Connection:
         return self._read_until(None if late_at is None else late_at + PATIENCE_S)
 
     def _read_until(self, until: float | None) -> bytes:
-        self._socket.settimeout(None if until is None else max(0.001, until - time.monotonic()))
-        return self._socket.recv(CHUNK)
+        """Waits by poll and not by recv: Python would handle a signal that comes just before a recv blocks only when
+        the recv ends. The signal also makes `wakeup` readable, so a poll returns at once."""
+        while ready := self._poll.poll(None if until is None else max(1, (until - time.monotonic()) * 1000)):
+            if all(descriptor != self._wakeup for descriptor, _ in ready):
+                return self._socket.recv(CHUNK)
+            with suppress(BlockingIOError):  # the signal's handler may have used the same pipe
+                os.read(self._wakeup, CHUNK)
+        raise TimeoutError
 
 
 def _encoded(message: Json) -> bytes:
