@@ -58,6 +58,7 @@ from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Database, connect
 from semantica_daemon.store.migrate import migrate
+from semantica_daemon.store.writes.environments import tidy_at_start
 from semantica_daemon.store.writes.lifecycle import started
 from semantica_daemon.store.writes.recover import recover
 from semantica_daemon.systemd import Notifier
@@ -203,6 +204,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
+            await daemon.commands.run(tidy_at_start, None)
             if recovered:
                 log.warning("recovered", jobs=len(recovered))
             for part in daemon.passes:
@@ -229,11 +231,12 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
 
 def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQueue, feed: Feed) -> RunDependencies:
     data, clock = Path(setting.paths.data), setting.clock
-    variables = {**environment.allowed(os.environ), **setting.paths.job_variables()}
+    daemon_variables = encoded(setting.paths.job_variables())
     settings = SpawnSettings(
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
-        environment={os.fsencode(name): os.fsencode(value) for name, value in variables.items()},
+        environment=encoded(environment.allowed(os.environ)) | daemon_variables,
+        daemon_variables=daemon_variables,
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
         log_root="" if environment.is_text(setting.paths.data) else f"{data}/",
@@ -249,6 +252,10 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         spawn_settings=settings,
         run_tokens={},
     )
+
+
+def encoded(variables: dict[str, str]) -> dict[bytes, bytes]:
+    return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
 
 
 def open_database(setting: Setting, admission: Admission, current: CurrentFacts) -> Database:

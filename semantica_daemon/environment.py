@@ -22,7 +22,12 @@ REDACTED = "***"
 
 def allowed(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
     """The variables that a job gets without asking for them."""
-    return {name: value for name, value in environment.items() if name in NAMES or name.startswith(PREFIXES)}
+    return {name: value for name, value in environment.items() if is_allowed(name)}
+
+
+def is_allowed(name: str) -> bool:
+    """Whether the name is on the short list."""
+    return name in NAMES or name.startswith(PREFIXES)
 
 
 def variables_to_send(environment: "os._Environ[str] | dict[str, str]", everything: bool = False) -> dict[str, str]:

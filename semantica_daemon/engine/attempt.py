@@ -34,11 +34,13 @@ LIMITS = ("timeout", "deadline", "lost")
 
 
 class SpawnSettings(Struct, frozen=True):
-    """The settings that all commands share: where their files go, and the base environment."""
+    """The settings that all commands share: where their files go, and the base environment. `daemon_variables`: those
+    of it that lead to the daemon, which every command gets."""
 
     home: str
     workspaces: str
     environment: dict[bytes, bytes]
+    daemon_variables: dict[bytes, bytes]
     boot_id: str
     log_bytes: int
     log_root: str

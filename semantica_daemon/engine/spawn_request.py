@@ -7,7 +7,9 @@ import msgspec
 
 from semantica_daemon import environment
 from semantica_daemon.engine.attempt import SpawnSettings
+from semantica_daemon.model.caller_environment import variables_of
 from semantica_daemon.model.command import CommandLine
+from semantica_daemon.model.job import lost_secrets
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.supervisor.messages import SpawnRequest
 
@@ -22,11 +24,11 @@ class SecretsLost(Exception):
 
 
 def spawn_request(claim: Claim, settings: SpawnSettings, secrets: dict[str, str], token: str) -> SpawnRequest:
-    """Raises SecretsLost if a secret variable of the job is not among `secrets`. The first run of a job has `job.log`,
-    the second `job.2.log`."""
+    """Raises SecretsLost if a secret variable that was set by name is not among `secrets`. The first run of a job has
+    `job.log`, the second `job.2.log`."""
     given = _variables.decode(claim.env_vars) if claim.env_vars else {}
-    if lost := [name for name in given if name not in secrets and environment.is_secret(name)]:
-        names = ", ".join(sorted(lost))
+    if lost := [name for name in lost_secrets(given) if name not in secrets]:
+        names = ", ".join(lost)
         raise SecretsLost(f"the daemon was restarted and no longer knows {names}: hand the job in again")
     command = _command_line.decode(claim.payload)
     workspace = f"{settings.workspaces}/{claim.run.job_id}"
@@ -52,8 +54,11 @@ def spawn_request(claim: Claim, settings: SpawnSettings, secrets: dict[str, str]
 def _environment(
     claim: Claim, settings: SpawnSettings, given: dict[str, str], own: dict[str, str]
 ) -> dict[bytes, bytes]:
-    """The base environment, the variables given with the job, and those of the run."""
+    """The environment of the caller, else the base environment; the variables given with the job, and those of the
+    run."""
+    beneath = {} if claim.environment is None else variables_of(claim.environment)
     variables = {
+        **beneath,
         **{name: value for name, value in given.items() if not environment.is_reserved(name)},
         **own,
         "SEMANTICA_JOB_ID": claim.run.job_id,
@@ -63,6 +68,5 @@ def _environment(
     if claim.job.trace_id and TRACE_ID.fullmatch(claim.job.trace_id):
         flags = claim.spec.trace_flags or "01"
         variables["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-{flags}"
-    return settings.environment | {
-        name.encode(): value.encode("utf-8", "surrogateescape") for name, value in variables.items()
-    }
+    encoded = {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in variables.items()}
+    return (settings.environment if claim.environment is None else settings.daemon_variables) | encoded

@@ -13,11 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from semantica_daemon import environment
+from semantica_daemon.environment import REDACTED
 from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal, located
+from semantica_daemon.model import caller_environment
+from semantica_daemon.model.caller_environment import StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
-from semantica_daemon.wire.job import EnqueueManyParams, JobSpec
+from semantica_daemon.wire.job import Bytes, EnqueueManyParams, JobSpec
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
@@ -43,14 +46,16 @@ NO_ORIGIN = Origin()
 
 
 class AdmittedJob(Struct, frozen=True, gc=False):
-    """A spec that was checked, with its payload and environment as they are stored, and the secrets of the environment,
-    which are kept in memory only. A spec that names a template is not checked yet: `mode` is empty."""
+    """A spec that was checked, with its payload and variables as they are stored, and the secrets among the variables,
+    which are kept in memory only. `env`: the variables set by name. `environment`: the one that the caller handed over.
+    A spec that names a template is not checked yet: `mode` is empty."""
 
     spec: JobSpec
     mode: str
     payload: str
     spec_hash: str | None
     env: str | None = None
+    environment: StoredEnvironment | None = None
     secrets: dict[str, str] | None = None
     warnings: tuple[str, ...] = ()
     origin: Origin = NO_ORIGIN
@@ -76,7 +81,8 @@ class Admission:
         admitted = AdmittedJob(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
         if mode == "IN_PROCESS":
             self._check_payload(spec.job_type, payload)
-            return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if spec.env_vars else admitted
+            has_variables = spec.env_vars or spec.environment
+            return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if has_variables else admitted
         return self._command(admitted)
 
     def _command(self, job: AdmittedJob) -> AdmittedJob:
@@ -85,14 +91,27 @@ class Admission:
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
             raise no_handler(job.spec.job_type, self._handlers)  # a mistyped name is likelier than a command
         check_variables(env)
-        inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
-        check_length(command_line(job.spec.payload), env, self._longest, inherited)
+        if job.spec.environment is not None:
+            job = self._with_environment(job, job.spec.environment, env)
+        else:
+            inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
+            check_length(command_line(job.spec.payload), env, self._longest, inherited)
         if not env:
             return job
         refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_reserved(name))
-        secrets = {name: value for name, value in env.items() if environment.is_secret(name)}
+        # A value that is what others are shown of a secret is kept like a secret, so that a run knows which are lost.
+        is_kept = {name: value for name, value in env.items() if environment.is_secret(name) or value == REDACTED}
+        secrets = {**(job.secrets or {}), **is_kept}
         stored = msgspec.json.encode(redacted(env)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
+
+    def _with_environment(self, job: AdmittedJob, given: dict[str, str | Bytes], env: dict[str, str]) -> AdmittedJob:
+        variables = caller_environment.check(given)
+        beneath = caller_environment.checked_size({name: variables[name] for name in variables.keys() - env.keys()})
+        check_length(command_line(job.spec.payload), env, self._longest, beneath)
+        secrets = {name: value for name, value in variables.items() if environment.is_secret(name)}
+        stored = caller_environment.stored(variables, list(secrets))
+        return msgspec.structs.replace(job, environment=stored, secrets=secrets or None)
 
     def _check_payload(self, job_type: str, payload: str) -> None:
         decoder = self._handlers[job_type]

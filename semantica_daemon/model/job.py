@@ -33,6 +33,7 @@ UNHASHED: dict[str, Any] = {
     "force": False,
     "trace_id": None,
     "traceparent": None,
+    "environment": None,
 }
 
 
@@ -123,9 +124,8 @@ def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def lost_secrets(stored: dict[str, str]) -> list[str]:
-    """The names of the variables whose values were removed when the environment was stored."""
-    removed = (name for name, value in stored.items() if value == environment.REDACTED)
-    return sorted(filter(environment.is_secret, removed))
+    """The names of the variables whose values were removed when they were stored."""
+    return sorted(name for name, value in stored.items() if value == environment.REDACTED)
 
 
 def spec_hash(spec: JobSpec) -> str:

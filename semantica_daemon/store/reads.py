@@ -17,6 +17,10 @@ from semantica_daemon.wire.run import Error
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
 GET_BY_PREFIX = f"""
 SELECT {rows.JOB_COLUMNS}, (
+  SELECT json_array(hash, variables, secrets, left_out)
+  FROM environments
+  WHERE environments.environment_id = jobs.environment_id
+) AS environment, (
   SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
   FROM job_conditions
   WHERE job_id = jobs.id AND substr(key, 1, 10) <> 'semantica:'

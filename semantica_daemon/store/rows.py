@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from semantica_daemon.model.caller_environment import StoredEnvironment, view
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.model.state import DONE
@@ -34,6 +35,7 @@ _NAMES = (*_PLAIN, "event_met_at", "progress", "error", "spec", *_TEXTS)
 _retries = msgspec.json.Decoder(list[Retry])
 _runs = msgspec.json.Decoder(list[RunView])
 _conditions = msgspec.json.Decoder(list[Condition])
+_environment = msgspec.json.Decoder(tuple[str, str, str | None, int])
 _progress = msgspec.json.Decoder(Progress)
 _error = msgspec.json.Decoder(Error)
 
@@ -49,8 +51,9 @@ def stored_event(row: Any) -> StoredEvent:
 
 
 def job_with_runs(row: Any) -> JobWithRuns:
-    *fields, conditions, runs, retries = row
+    *fields, environment, conditions, runs, retries = row
     return JobWithRuns(
+        environment=None if environment is None else view(StoredEnvironment(*_environment.decode(environment))),
         conditions=_conditions.decode(conditions), runs=_runs.decode(runs), retries=_retries.decode(retries),
         **_fields(fields),
     )  # fmt: skip

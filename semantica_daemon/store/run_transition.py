@@ -9,7 +9,7 @@ from semantica_daemon.model import event, state
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
 from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
-from semantica_daemon.store import gates
+from semantica_daemon.store import environments, gates
 from semantica_daemon.store.ended import ended
 from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
@@ -22,7 +22,7 @@ READ_RUN = READ_JOB + " AND state = 'RUNNING' AND run_id = ?"
 START_COLUMNS = (
     "number, id, priority, position, deadline, expires_at, created_at, queued_at, queue, job_type, subject_key, "
     "supersede, schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, execution_mode, spec, "
-    "env_vars, payload"
+    "env_vars, payload, environment_id"
 )
 START = """
 UPDATE jobs
@@ -102,7 +102,8 @@ class Begun(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A run that was just claimed, with all that the engine needs to start it. `job`: as it is after its start."""
+    """A run that was just claimed, with all that the engine needs to start it. `job`: as it is after its start.
+    `environment`: the variables that its caller handed over, without the secrets, as JSON."""
 
     run: Running
     job: Job
@@ -110,6 +111,7 @@ class Claim(Struct, frozen=True, gc=False):
     mode: str
     env_vars: str | None
     payload: str
+    environment: str | None
 
 
 def read_run(tx: Tx, run: Running) -> ChangedJob | None:
@@ -124,7 +126,7 @@ def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
     for all jobs at once."""
     (number, job_id, _, _, deadline, _, _, queued_at, queue, job_type, subject_key, supersede,
      schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, mode, spec, env_vars,
-     payload) = row  # fmt: skip
+     payload, environment_id) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
     attempts += 1
     run_count += 1
@@ -141,7 +143,8 @@ def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
         number, job_id, state.RUNNING, queue, job_type, subject_key, supersede, schedule_id, user_tag, trace_id,
         event_count, last_event, queued_at, deadline, 0, None,
     )  # fmt: skip
-    return Claim(run, job, rest, mode, env_vars, payload)
+    environment = None if environment_id is None else environments.variables(tx, environment_id)
+    return Claim(run, job, rest, mode, env_vars, payload, environment)
 
 
 def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, ...]]:

@@ -58,6 +58,12 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 IMMEDIATE = Schedule()
 
 
+class Bytes(Struct, frozen=True, forbid_unknown_fields=True):
+    """The value of a variable that is not UTF-8."""
+
+    base64: Annotated[bytes, about("its bytes")]
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """A job as a caller asks for it: the params of job.enqueue, and what a template stores."""
 
@@ -84,9 +90,17 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     execution_mode: Annotated[
         Mode | None, about("default: IN_PROCESS when a handler for job_type is registered, else SUBPROCESS")
     ] = None
-    env_vars: Annotated[dict[str, str] | None, about("environment variables of a command; secrets are not stored")] = (
-        None
-    )
+    env_vars: Annotated[
+        dict[str, str] | None,
+        about("environment variables that are set for a command; if a restart loses a secret one, the job fails"),
+    ] = None
+    environment: Annotated[
+        dict[str, str | Bytes] | None,
+        about(
+            "the caller's whole environment, for a command; env_vars wins over it, a restart leaves secrets out of it; "
+            "without it the command gets a short list of the daemon's variables"
+        ),
+    ] = None
     schedule: Annotated[Schedule, about("when the job may start")] = IMMEDIATE
     stop_when_lost: Annotated[bool, about("end the run when the machine is no longer idle or on mains")] = False
     max_attempts: Annotated[Count, about("runs in all; 0 and 1 both mean one")] = 0

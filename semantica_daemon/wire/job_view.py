@@ -16,6 +16,15 @@ class Condition(Struct, frozen=True):
     met_at: Annotated[int | None, about("when it happened, epoch ms; null while the job waits for it")]
 
 
+class JobEnvironment(Struct, frozen=True):
+    """What is shown of the environment that the caller handed over with the job: names, never values."""
+
+    hash: Annotated[str, about("hash of its content; jobs with the same environment have the same")]
+    names: Annotated[list[str], about("its variables that are not on the short list of those that every job gets")]
+    secrets: Annotated[list[str], about("its secret variables, whose values are kept in memory only")]
+    left_out: Annotated[list[str], about("secret variables that the job does not get: the daemon was restarted")]
+
+
 class JobView(Struct, frozen=True, kw_only=True):
     """A job as it stands."""
 
@@ -36,7 +45,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     updated_at: Annotated[int | None, about("when the job last changed")]
     execution_mode: Annotated[str, about("SUBPROCESS, IN_PROCESS or EXTERNAL")]
     pid: Annotated[int | None, about("process id of its latest command")]
-    env_vars: Annotated[Raw, about("environment variables it was given, secrets redacted")]
+    env_vars: Annotated[Raw, about("environment variables that were set for it by name, secrets redacted")]
     attempts: Annotated[int, about("runs so far that were not given back")]
     max_attempts: Annotated[int, about("runs in all; 0 and 1 both mean one")]
     run_count: Annotated[int, about("all runs so far")]
@@ -100,8 +109,9 @@ class Retry(Struct, frozen=True):
 
 
 class JobWithRuns(JobView, frozen=True, kw_only=True):
-    """A job with the conditions it waits for and its newest hundred runs."""
+    """A job with the environment it was handed, the conditions it waits for and its newest hundred runs."""
 
+    environment: Annotated[JobEnvironment | None, about("the environment of its caller; null when none was sent")]
     conditions: Annotated[list[Condition], about("keys and values it was enqueued with")]
     runs: Annotated[list[RunView], about("its runs, oldest first")]
     retries: Annotated[

@@ -1,3 +1,12 @@
+CREATE TABLE environments (
+  environment_id INTEGER PRIMARY KEY,
+  hash TEXT NOT NULL,
+  variables TEXT NOT NULL,
+  secrets TEXT,
+  left_out INTEGER NOT NULL DEFAULT 0 CHECK (left_out = 0 OR (left_out = 1 AND secrets IS NOT NULL)),
+  UNIQUE (hash, left_out)
+);
+
 CREATE TABLE facts (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -145,7 +154,7 @@ CREATE TABLE jobs (
   spec TEXT,
   env_vars TEXT,
   payload TEXT NOT NULL,
-  result_summary TEXT,
+  result_summary TEXT, environment_id INTEGER,
   CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING'))
 );
 
@@ -235,6 +244,8 @@ CREATE INDEX idx_jobs_deadline ON jobs (deadline) WHERE deadline IS NOT NULL AND
 
 CREATE INDEX idx_jobs_due ON jobs (wait_for_idle, require_charging, coalesce(scheduled_at, 0))
   WHERE state = 'SCHEDULED' AND unmet = 0;
+
+CREATE INDEX idx_jobs_environment ON jobs (environment_id) WHERE environment_id IS NOT NULL;
 
 CREATE INDEX idx_jobs_expires ON jobs (expires_at) WHERE expires_at IS NOT NULL AND state = 'QUEUED';
 
@@ -332,3 +343,6 @@ VALUES (11, 0, 'add schedules', '473785a9274a52ed796bbc6897d017527e5817089e0d75a
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (12, 0, 'add job retries', '0563865374fd7e31128c37ed014eee320b65a9da07ab6e21df400a4f7ad1fd6c');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (13, 0, 'add environments', '803a6a9616458eede76dea5e6d75028afc94fdac6e017027fe36b5064ab0a8b5');

@@ -10,7 +10,7 @@ from semantica_daemon.model import state
 from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
-from semantica_daemon.store import gates
+from semantica_daemon.store import environments, gates
 from semantica_daemon.store.ready import BLOCKED
 from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
@@ -75,6 +75,8 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
     if rest is not None or job.env is not None or spec.trace_id is not None or spec.traceparent is not None:
         texts = {"spec": rest, "env_vars": job.env, "trace_id": spec.trace}
         others |= {name: text for name, text in texts.items() if text is not None}
+    if job.environment is not None:
+        others["environment_id"] = environments.keep(tx, job.environment)
     return others
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from semantica_daemon.errors import NotEnded, SecretLost
 from semantica_daemon.model import state
-from semantica_daemon.model.admission import Origin
+from semantica_daemon.model.admission import AdmittedJob, Origin
 from semantica_daemon.model.job import lost_secrets
 from semantica_daemon.model.spec import rest_of
-from semantica_daemon.store import find, gates
+from semantica_daemon.store import environments, find, gates
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import new_job
 from semantica_daemon.store.writes.decide import decide_retry
@@ -21,7 +21,7 @@ from semantica_daemon.wire.job import IMMEDIATE, Ack, JobSpec, RetryParams, Sche
 # Columns that are fields of JobSpec by the same name; those of `new_job.COLUMNS` are too.
 SAME = ("queue", "job_type", "execution_mode", "trace_id")
 NEEDS = ("wait_for_idle", "require_charging")
-OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "payload", "spec")
+OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "environment_id", "payload", "spec")
 COLUMNS = (*SAME, *new_job.COLUMNS, *OTHERS)
 ENDED_JOB = f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE number = :number"
 MARK_STALE = "UPDATE jobs SET stale = 1, superseded_by = :by WHERE id = :job_id"
@@ -35,11 +35,11 @@ def retry(tx: Tx, params: RetryParams) -> Ack:
         raise NotEnded(f"job {job_id} is {current}", "wait for its end, or cancel it", job_id=job_id)
     job = dict(zip(COLUMNS, tx.execute(ENDED_JOB, {"number": number}).fetchone(), strict=True))
     spec, warnings = _spec(tx, job, params.payload)
-    admitted = tx.admit(spec)
+    admitted, left_out = _with_environment(tx, tx.admit(spec), job["environment_id"])
     schedule_id = job["schedule_id"]
     taken = schedule_id is not None and gates.turn_is_taken(tx, schedule_id)
     origin = Origin(rest_of(job["spec"]).template_id, schedule_id, taken, job_id)
-    repeated = msgspec.structs.replace(admitted, origin=origin, warnings=admitted.warnings + warnings)
+    repeated = msgspec.structs.replace(admitted, origin=origin, warnings=admitted.warnings + warnings + left_out)
     decided = decide_retry(tx, repeated, job["generation"], params.force)
     ack = carry_out(tx, repeated, decided)
     if decided.in_lane and not decided.is_newest and decided.lane is not None:
@@ -59,6 +59,17 @@ def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[
     if job["deadline"] is not None and job["deadline"] <= tx.now:
         return JobSpec(**fields | {"deadline": None}), ("the deadline has passed: the retry has none",)
     return JobSpec(**fields), ()
+
+
+def _with_environment(tx: Tx, job: AdmittedJob, environment_id: int | None) -> tuple[AdmittedJob, tuple[str, ...]]:
+    """The job with the environment that the caller of the old one handed over, and warnings about what is left out."""
+    if environment_id is None:
+        return job, ()
+    kept = environments.read(tx, environment_id)
+    names = ", ".join(kept.secret_names)
+    warnings = (f"left out, because secrets are not kept after the end of a job: {names}",) if names else ()
+    environment = msgspec.structs.replace(kept, left_out=int(bool(names)))
+    return msgspec.structs.replace(job, environment=environment), warnings
 
 
 def _variables(text: str | None) -> dict[str, str] | None:

@@ -98,6 +98,9 @@ def _check(tx: Tx, spec: JobSpec) -> None:
         if getattr(spec, field) is not None:
             hint = "leave it out: a template makes more than one job"
             raise _wrong("a template cannot have it", f"$.spec.{field}", hint)
+    if spec.environment is not None:
+        hint = "put the variables that its jobs need into env_vars"
+        raise _wrong("a template takes no environment of a caller", "$.spec.environment", hint)
     if spec.schedule.scheduled_at is not None:
         hint = "use a delay, or a schedule"
         raise _wrong("a template takes no fixed time", "$.spec.schedule.scheduled_at", hint)
