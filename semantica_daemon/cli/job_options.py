@@ -84,7 +84,7 @@ STARTS = Group("when it starts", [
     Option("--debounce D", "when no newer job of its subject was added for this long", duration, "debounce_ms"),
     Option("--max-wait D", "the longest that --debounce may delay it", duration, "max_wait_ms"),
 ], "all that are given must hold. "
-   "WHEN: 10m (from now), 14:30, tomorrow 02:00, monday 9:00, 2031-05-01T14:30")  # fmt: skip
+   "WHEN: 10m or '10 minutes' (from now), 14:30, 4pm, noon, tomorrow 02:00, monday 9:00, 2031-05-01T14:30")  # fmt: skip
 NEWEST_WINS = Group("newest wins", [
     Option("-s, --subject WHAT",
            "what it is about: a newer job of the same subject and type replaces it", field="subject_key"),

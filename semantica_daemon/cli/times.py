@@ -10,27 +10,33 @@ import time
 from semantica_daemon.cli import format
 from semantica_daemon.client.json_types import Any
 
-UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+NAMES_OF_UNITS = {
+    1: "ms millisecond milliseconds", 1000: "s sec secs second seconds", 60_000: "m min mins minute minutes",
+    3_600_000: "h hr hrs hour hours", 86_400_000: "d day days", 604_800_000: "w week weeks",
+}  # fmt: skip
+UNITS = {name: ms for ms, names in NAMES_OF_UNITS.items() for name in names.split()}
 # Not compiled here: most commands never use them.
-PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
 NUMBER = r"\d+(?:\.\d+)?"
+PART = rf"({NUMBER}) ?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![a-z])"
+PARTS = rf"{PART}(?:(?:,| and|, and)? ?{PART})*"
 CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?"
+CLOCK_OF_12 = r"(1[0-2]|0?[1-9])(?::([0-5]\d))?(?::([0-5]\d))? ?([ap])\.?m\.?"
+NAMED_TIMES = {"": (0, 0, 0), "midnight": (0, 0, 0), "noon": (12, 0, 0)}
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-FORMATS = "write 10m (from now), 14:30, tomorrow 02:00, monday 9:00 or 2031-05-01T14:30"
+FORMATS = "write 10m or '10 minutes' (from now), 14:30, 4pm, noon, tomorrow 02:00, monday 9:00 or 2031-05-01T14:30"
 LONGEST_MS = 10**15
 LOCALTIME, TIMEZONE = "/etc/localtime", "/etc/timezone"
 
 
 def duration(text: str) -> int:
-    """Milliseconds, of 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds."""
-    text = text.strip()
+    """Milliseconds, of 500ms 10s 5m 2h 1d 1h30m, '10 minutes', '1 hour 30 minutes'; a plain number is seconds."""
+    text = " ".join(text.lower().split())
     if text.startswith("-"):
         raise ValueError("a duration cannot be negative")
-    parts = re.findall(PART, text)
     if re.fullmatch(NUMBER, text):
         ms = float(text) * 1000
-    elif parts and "".join(number + unit for number, unit in parts) == text:
-        ms = sum(float(number) * UNITS[unit] for number, unit in parts)
+    elif re.fullmatch(PARTS, text):
+        ms = sum(float(number) * UNITS[unit] for number, unit in re.findall(PART, text))
     else:
         raise ValueError(f"{text!r} is not a duration: write 500ms, 10s, 5m, 2h, 1d or 1h30m (a number is seconds)")
     if ms > LONGEST_MS:
@@ -53,25 +59,40 @@ def _from_now(words: str, now: int) -> list[int]:
     if words == "now":
         return [now]
     bare = re.sub(r"^(in |\+ ?)", "", words)
-    is_duration = re.fullmatch(rf"({PART})+" + ("" if bare == words else f"|{NUMBER}"), bare)
+    is_duration = re.fullmatch(PARTS + ("" if bare == words else f"|{NUMBER}"), bare)
     return [now + duration(bare)] if is_duration else []
 
 
 def _time_of_day(words: str, now: int) -> list[int]:
-    """That time on each of the days that can be meant, the nearest first."""
+    """That time on each of the days that can be meant, the nearest first. A day alone means its midnight."""
     from datetime import datetime, timedelta  # noqa: PLC0415
 
-    match = re.fullmatch(rf"(?:([a-z]+) )?{CLOCK}", words)
-    if match is None:
-        return []
-    hour, minute, second = (int(part or 0) for part in match.groups()[1:])
-    today = datetime.fromtimestamp(now / 1000).replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
-    return [at for days in _days_ahead(match[1], now) for at in _instants(today + timedelta(days))]
+    first, _, rest = words.partition(" ")
+    others, _, last = words.rpartition(" ")
+    for day, clock in ((first, rest), (last, others), ("", words)):
+        days, shown = _days_ahead(day, now), _clock(clock)
+        if days and shown is not None and words:
+            hour, minute, second = shown
+            today = datetime.fromtimestamp(now / 1000).replace(hour=hour, minute=minute, second=second)
+            today = today.replace(microsecond=0, fold=0)
+            return [at for number in days for at in _instants(today + timedelta(number))]
+    return []
 
 
-def _days_ahead(day: str | None, now: int) -> tuple[int, ...]:
+def _clock(text: str) -> tuple[int, int, int] | None:
+    """Hour, minute and second, of 14:30, 4pm, 4:30 pm, noon; midnight for no text."""
+    if text in NAMED_TIMES:
+        return NAMED_TIMES[text]
+    if match := re.fullmatch(CLOCK, text):
+        return int(match[1]), int(match[2]), int(match[3] or 0)
+    if match := re.fullmatch(CLOCK_OF_12, text):
+        return int(match[1]) % 12 + 12 * (match[4] == "p"), int(match[2] or 0), int(match[3] or 0)
+    return None
+
+
+def _days_ahead(day: str, now: int) -> tuple[int, ...]:
     """The days that can be meant, as distances from today, the nearest first; none for a word that is not a day."""
-    if day is None:
+    if not day:
         return 0, 1
     if day in ("today", "tomorrow"):
         return (("today", "tomorrow").index(day),)

@@ -130,7 +130,7 @@ def test_run_notes_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) 
 @each_case(
     ("words", "sentence"),
     [
-        (("--at", "noonish"), "--at: 'noonish' is not a time: write 10m (from now), 14:30"),
+        (("--at", "noonish"), "--at: 'noonish' is not a time: write 10m or '10 minutes' (from now), 14:30"),
         (("--at", "14"), "'14' is not a time"),
         (("--after", "-1s"), "--after: a duration cannot be negative"),
         (("--after=-1s",), "a duration cannot be negative"),
