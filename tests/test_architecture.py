@@ -56,6 +56,7 @@ IMPURE_MODULES = {
 }  # fmt: skip
 ALLOWED_IN_MODEL = {"model/cron.py": {"datetime"}}  # cronsim and zoneinfo take datetimes; its callers pass epoch ms
 BANNED_WORDS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service"}
+NAMED_BY_THE_COMMAND = {"cli/service.py"}
 CATCH_ALLS = {
     "cli/main.py", "engine/attempt.py", "engine/in_process.py", "engine/writer.py",
     "rpc/calls.py", "serving.py", "store/database.py",
@@ -122,7 +123,8 @@ def test_functions_are_short_and_names_say_something() -> None:
     all_functions = [(path, function) for path in MODULES for function in functions(path)]
     long = [(path, function) for path, function in all_functions if length_of(function) > MAX_FUNCTION_LINES]
     found = [f"{name_of(path)}: {function.name} has {length_of(function)} lines" for path, function in long]
-    found += [f"{name_of(path)}: {word}" for path in MODULES for word in sorted(words_in_names(path) & BANNED_WORDS)]
+    named = [path for path in MODULES if name_of(path) not in NAMED_BY_THE_COMMAND]
+    found += [f"{name_of(path)}: {word}" for path in named for word in sorted(words_in_names(path) & BANNED_WORDS)]
     report(found)
 
 

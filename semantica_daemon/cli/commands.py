@@ -5,9 +5,11 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
-    "run", "add", "plan", "list", "ls", "status", "show", "logs", "wait", "cancel", "retry", "why", "schedule",
-    "template", "emit", "machine", "events", "queue", "rpc", "paths", "config", "stop", "version", "doctor", "progress",
-    "log", "result",
+    "run", "add", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
+    "progress", "log", "result",
+    "why", "emit", "schedule", "template", "machine",
+    "status", "events", "queue", "rpc", "config", "paths", "version",
+    "stop", "restart", "service", "doctor",
 )  # fmt: skip
 
 OVERVIEW = """\
@@ -36,7 +38,8 @@ the daemon
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
   queue    list, pause, resume, set slots            config   the configuration in use
   rpc      call any method                           paths    where the files and the socket are
-  version  of this command and its protocol          help     help for a command: semantica help run
+  version  of this command and its protocol          service  start it at login, by systemd or launchd
+  restart  stop it and start it again                help     help for a command: semantica help run
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
 `semantica COMMAND --help` shows the options, with examples.

@@ -157,12 +157,12 @@ def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
         yield _canary("a handler", lambda: _noop(client))
         yield _canary("a command", lambda: client.run(["true"], cwd="/", **CANARY))
     except (CallRefused, ConnectionLost) as error:
-        yield FAIL, "daemon", str(error), "`semantica stop`, and try again"
+        yield FAIL, "daemon", str(error), "`semantica restart`, and try again"
 
 
 def _same_version(health: Json) -> Finding:
     seen = f"daemon {health['version']}, this command {VERSION}"
-    hint = "`semantica stop`: the next command starts the daemon of its own version"
+    hint = "`semantica restart` starts the daemon of this version"
     if health["protocol"] != PROTOCOL:
         return FAIL, "version", f"{seen}; their protocols are {health['protocol']} and {PROTOCOL}", hint
     return (OK, "version", seen, "") if health["version"] == VERSION else (WARN, "version", seen, hint)

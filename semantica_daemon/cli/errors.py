@@ -1,9 +1,12 @@
 """How a command fails: the sentence, the hint in words of the shell, and the exit code, for every kind of error."""
 
+import os
+
 from semantica_daemon import prose
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import DATA, INTERNAL, NO_DAEMON, PERMISSION, TEMPORARY, USAGE
 from semantica_daemon.client.json_types import Json
+from semantica_daemon.paths import find
 
 # By the number of a refusal; a refusal that can be retried is TEMPORARY whatever its number.
 EXIT_CODES = {
@@ -45,7 +48,7 @@ class CommandFailed(Exception):
 def describe(error: Exception, command: str) -> tuple[str, str]:
     """The sentence and the hint, for the user of this command. Only `rpc` shows the protocol's names of fields."""
     if isinstance(error, ConnectionLost):
-        return str(error), "the last command may have had its effect: check with `semantica list`"
+        return str(error), _hint_after_loss()
     if not isinstance(error, CallRefused):
         return str(error), error.hint if isinstance(error, CommandFailed) else ""
     if command == "rpc":
@@ -57,6 +60,15 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
     option = option_of(field)
     problem = prose.requirement(str(error.data.get("problem") or error.message))
     return error.message if option is None else f"{option}: {problem}", _hint(error.data, field, command)
+
+
+def _hint_after_loss() -> str:
+    from semantica_daemon.client import daemon_lock, unit  # noqa: PLC0415
+
+    paths = find(os.environ)
+    if unit.is_installed(paths) and not daemon_lock.is_held(paths.lock):
+        return "its service cannot start it: `semantica service status` shows why"
+    return "the last command may have had its effect: check with `semantica list`"
 
 
 def _hint(data: Json, field: str, command: str) -> str:

@@ -13,7 +13,7 @@ from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
 from semantica_daemon.client.json_types import Any
 
-WITH_SUBCOMMANDS = ("queue", "schedule", "template")
+WITH_SUBCOMMANDS = ("queue", "schedule", "service", "template")
 
 
 def run(arguments: list[str]) -> None:

@@ -43,7 +43,7 @@ def _draw(found: Json, terminal: Terminal) -> None:
     slots = f"{system['running']} of {system['slots']} slots in use"
     terminal.print(f"semanticad {health['version']}  {health['status']}, {up}, {slots}")
     if health["version"] != VERSION:
-        terminal.note(f"this command is version {VERSION}; after `semantica stop` the next command starts that version")
+        terminal.note(f"this command is version {VERSION}; `semantica restart` starts the daemon of that version")
     tables.heading("queues")
     tables.table(queue.COLUMNS, found["queues"])
     for name, title in TITLES.items():

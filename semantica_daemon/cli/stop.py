@@ -12,39 +12,39 @@ from semantica_daemon.client.exit_codes import NO_DAEMON, TIMED_OUT
 UNRESPONSIVE_MS = 10_000
 
 
-def run(arguments: Any, terminal: Terminal) -> int:
-    """The daemon is gone when its lock is free."""
+def run(arguments: Any, terminal: Terminal) -> None:
+    was_running = stop_daemon(terminal, arguments.timeout)
+    text = "the daemon has stopped" if was_running else "no daemon is running"
+    terminal.show({"stopped": was_running}, draw=lambda: terminal.note(text))
+
+
+def stop_daemon(terminal: Terminal, timeout_ms: int | None) -> bool:
+    """Returns when the daemon is gone, which is when its lock is free: whether one was running."""
     try:
         client = Client(terminal.paths, autostart=False)
     except NoDaemon as missing:
-        return _without_connection(terminal, missing, arguments.timeout or UNRESPONSIVE_MS)
+        return _without_connection(terminal, missing, timeout_ms or UNRESPONSIVE_MS)
     with client:
         system = client.call("admin.stats")["system"]
         grace = prose.duration(client.call("admin.config")["daemon"]["grace_ms"])
         client.call("admin.shutdown", reason="semantica stop")
     if system["running"]:
         terminal.note(f"{prose.count(system['running'], 'running job')}: up to {grace} to end")
-    if not daemon_lock.wait_until_free(terminal.paths.lock, arguments.timeout, system["pid"]):
-        terminal.note(f"the daemon is still running after {prose.duration(arguments.timeout)}")
-        return TIMED_OUT
-    return _report(terminal, True)
+    if not daemon_lock.wait_until_free(terminal.paths.lock, timeout_ms, system["pid"]):
+        late = prose.duration(timeout_ms or 0)
+        raise CommandFailed(f"the daemon is still running after {late}", "`semantica stop` waits for it", TIMED_OUT)
+    return True
 
 
-def _without_connection(terminal: Terminal, missing: NoDaemon, timeout_ms: int) -> int:
+def _without_connection(terminal: Terminal, missing: NoDaemon, timeout_ms: int) -> bool:
     if missing.exit_code != NO_DAEMON:
         raise missing
     if not daemon_lock.is_held(terminal.paths.lock):
-        return _report(terminal, False)
+        return False
     terminal.note("a daemon is running and does not answer, because it is starting or stopping; waiting")
     if not daemon_lock.wait_until_free(terminal.paths.lock, timeout_ms):
         raise CommandFailed("the daemon neither answers nor stops", "try again, or run `semantica doctor`", NO_DAEMON)
-    return _report(terminal, True)
-
-
-def _report(terminal: Terminal, was_running: bool) -> int:
-    text = "the daemon has stopped" if was_running else "no daemon is running"
-    terminal.show({"stopped": was_running}, draw=lambda: terminal.note(text))
-    return 0
+    return True
 
 
 COMMAND = Command(

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 
+from semantica_daemon.client import unit
 from semantica_daemon.client.connect import RETRY_EVERY_S, Report, attempts, connect
 from semantica_daemon.client.errors import NoDaemon, NotListening
 from semantica_daemon.client.exit_codes import CONFIGURATION, INTERNAL, PERMISSION, TEMPORARY
@@ -30,6 +31,7 @@ KEPT_VARIABLES = (
 )
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 READY = "ready"
+START_CODES = (INTERNAL, TEMPORARY, PERMISSION, CONFIGURATION)
 # Daemons started by this process, polled before each start so that none stays a zombie.
 _children: "list[subprocess.Popen[bytes]]" = []
 
@@ -121,6 +123,27 @@ def _try_connect(paths: Paths) -> socket.socket | None:
 
 def _start_once(paths: Paths, report: Report) -> socket.socket:
     """A connection to the new daemon; raises NoDaemon when it does not get ready."""
+    if unit.is_installed(paths) and unit.is_reachable():
+        return _start_unit(paths, report)
+    return _start_process(paths, report)
+
+
+def _start_unit(paths: Paths, report: Report) -> socket.socket:
+    """Through the service manager, which would otherwise start a second daemon at the next login."""
+    for command in unit.starting():
+        done = unit.run(command)
+    for _ in attempts(READY_WITHIN_S if done.returncode == 0 else 0, RETRY_EVERY_S):
+        if done.returncode == 0 and (connection := _try_connect(paths)) is not None:
+            report(f"started the daemon (service {unit.LABEL if unit.IS_MACOS else unit.NAME}, log {paths.log})")
+            return connection
+    seen = {} if unit.IS_MACOS else unit.properties("StatusText", "ExecMainStatus")
+    code = int(seen.get("ExecMainStatus") or 0)
+    reason = seen.get("StatusText") or done.stderr.strip() or f"it does not listen on {paths.socket}"
+    message = f"the daemon cannot start: {reason}; `semantica service status` shows the service"
+    raise NoDaemon(message, code if code in START_CODES else INTERNAL)
+
+
+def _start_process(paths: Paths, report: Report) -> socket.socket:
     reader, writer = os.pipe()
     try:
         process = _spawn(paths, writer)
@@ -190,7 +213,7 @@ def _failure(process: "subprocess.Popen[bytes]", lines: list[str], closed: bool,
     except subprocess.TimeoutExpired:
         waited = f"is not ready after {READY_WITHIN_S:.0f}s"
         return NoDaemon(f"the daemon (process {process.pid}) {waited}: see {log}, then try again")
-    if lines and code in (INTERNAL, TEMPORARY, PERMISSION, CONFIGURATION):
+    if lines and code in START_CODES:
         return NoDaemon(f"the daemon cannot start: {' '.join(lines)}", code)
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
     last = f" ({lines[-1]})" if lines else ""

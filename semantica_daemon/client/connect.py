@@ -22,6 +22,8 @@ def connect_or_start(paths: Paths, *, start: bool = True, report: Report = lambd
         limit = f"more than {LONGEST_SOCKET} bytes"
         message = f"the socket path has {limit}, set SEMANTICA_SOCKET to a shorter one: {paths.socket}"
         raise NoDaemon(message, CONFIGURATION)
+    if not start:
+        _refuse_activation(paths)
     try:
         return connect(paths.socket)
     except NotListening as missing:
@@ -34,6 +36,14 @@ def connect_or_start(paths: Paths, *, start: bool = True, report: Report = lambd
     from semantica_daemon.client import autostart  # noqa: PLC0415
 
     return autostart.start_or_join(paths, report)
+
+
+def _refuse_activation(paths: Paths) -> None:
+    """Raises NoDaemon where connecting would make systemd start the daemon."""
+    from semantica_daemon.client import daemon_lock, unit  # noqa: PLC0415
+
+    if unit.is_installed(paths) and not daemon_lock.is_held(paths.lock):
+        raise NoDaemon("no daemon is running: leave out --no-autostart, and its service starts it")
 
 
 def connect(path: str) -> socket.socket:
