@@ -80,6 +80,11 @@ def start(reasons: list[Facts], now: int, clock: Clock) -> str:
     return f"{later}when {', '.join(clauses[:-1])}{' and ' if clauses[1:] else ''}{clauses[-1]}"
 
 
+def short_start(reasons: list[Facts], clock: Callable[[int | None], str]) -> str:
+    """The same in the few words of a column: 14:30:00, when idle."""
+    return ", ".join(SHORT[str(facts["kind"])](facts, clock) for facts in reasons if facts["kind"] in SHORT)
+
+
 def _event(facts: Facts) -> str:
     value = facts.get("value")
     return f"event {facts['key']}" if value is None else f"event {facts['key']}={value}"
@@ -101,6 +106,23 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "turn": lambda _: "the previous job of its schedule has ended",
     "lane": lambda _: "the running job of its lane has ended",
     "slots": lambda _: "a slot is free",
+}
+
+
+# By the kind of a reason: the same for a column of a table.
+SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
+    "time": lambda facts, clock: clock(_number(facts, "at")),
+    "retry": lambda facts, clock: f"{clock(_number(facts, 'at'))} (attempt {facts['attempt']})",
+    "debounce": lambda facts, clock: f"{clock(_number(facts, 'at'))} (debounce)",
+    "idle": lambda facts, clock: "when idle",
+    "power": lambda facts, clock: "on mains power",
+    "event": lambda facts, clock: f"after {_event(facts)}",
+    "condition": lambda facts, clock: f"after {_event(facts)}",
+    "turn": lambda facts, clock: f"after {_job(facts)}",
+    "lane": lambda facts, clock: f"after {_job(facts)}",
+    "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
+    "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
+    "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
 }
 
 

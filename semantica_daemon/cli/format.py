@@ -54,11 +54,6 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
-def what(job: Json) -> str:
-    """The command, else the subject, else the tag."""
-    return str(command(job) or job["subject_key"] or job["user_tag"] or "-")
-
-
 def command(job: Json) -> str:
     """Quoted for a shell; empty for a job without a command."""
     argv = (job["payload"] or {}).get("argv") if job["execution_mode"] == "SUBPROCESS" else None

@@ -1,7 +1,6 @@
 """`semantica list`: jobs in a table, newest first; `semantica ls` is the same."""
 
-from semantica_daemon import prose
-from semantica_daemon.cli import format, tables
+from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.parser import positive
 from semantica_daemon.client.client import ENDED_STATES, Client
@@ -9,19 +8,6 @@ from semantica_daemon.client.client import ENDED_STATES, Client
 LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 STATE_GROUPS = {"LIVE": LIVE, "WAITING": LIVE[1:], "ENDED": ENDED_STATES, "SKIPPED": ENDED_STATES[4:]}
 DEFAULT_LIMIT, PAGE = 20, 200
-LONGEST_TYPE = 20
-OPTIONAL = {"progress": format.short_progress}
-COLUMNS: tables.Columns = {
-    "id": lambda job: prose.short_id(job["job_id"]),
-    "state": "state",
-    "queue": "queue",
-    "type": lambda job: _type(job["job_type"]),
-    "what": format.what,
-    "progress": format.short_progress,
-    "age": lambda job: format.age(job["created_at"]),
-    "took": format.took,
-    "exit": "exit_code",
-}
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -29,11 +15,13 @@ def run(arguments: Any, terminal: Terminal) -> None:
     limit = None if arguments.all else arguments.limit or (None if terminal.quiet else DEFAULT_LIMIT)
     with terminal.client() as client:
         page = _all_pages(client, filters, limit)
-    terminal.show(page, [job["job_id"] for job in page["items"]], lambda: _draw(page, bool(filters), terminal))
+        starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, page["items"])
+    nothing = "no job matches" if filters else "no job yet; `semantica run -- COMMAND` adds one"
+    terminal.show(page, [job["job_id"] for job in page["items"]], lambda: _draw(page, starts, nothing, terminal))
 
 
-def _draw(page: Json, is_filtered: bool, terminal: Terminal) -> None:
-    print_jobs(page["items"], "no job matches" if is_filtered else "no job yet; `semantica run -- COMMAND` adds one")
+def _draw(page: Json, starts: job_table.Starts, nothing: str, terminal: Terminal) -> None:
+    job_table.draw(page["items"], starts, nothing)
     if page["next_cursor"] is not None:
         terminal.note(f"the newest {len(page['items'])}; --all shows the rest")
 
@@ -49,16 +37,6 @@ def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
         cursor = {"cursor": page["next_cursor"]}
         if page["next_cursor"] is None or (limit is not None and len(items) >= limit):
             return {"items": items, "next_cursor": page["next_cursor"]}
-
-
-def print_jobs(jobs: list[Json], nothing: str = "") -> None:
-    """Columns without a value in any row are left out, unless every table has them."""
-    empty = {name for name, cell in OPTIONAL.items() if all(cell(job) is None for job in jobs)}
-    tables.table({name: cell for name, cell in COLUMNS.items() if name not in empty}, jobs, "what", nothing)
-
-
-def _type(name: str) -> str:
-    return name if len(name) <= LONGEST_TYPE else name[: LONGEST_TYPE - 1] + "…"
 
 
 def states(text: str) -> list[str]:

@@ -3,9 +3,9 @@
 import os
 
 from semantica_daemon import VERSION, prose
-from semantica_daemon.cli import ids, queue, show, tables
+from semantica_daemon.cli import ids, job_table, queue, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
-from semantica_daemon.cli.list import DEFAULT_LIMIT, LIVE, print_jobs
+from semantica_daemon.cli.list import DEFAULT_LIMIT, LIVE
 from semantica_daemon.client.client import ENDED_STATES
 from semantica_daemon.paths import Paths, printable
 
@@ -23,8 +23,9 @@ def run(arguments: Any, terminal: Terminal) -> None:
         found["waiting"] = client.call("job.list", state=list(LIVE[1:]), sort="oldest", limit=10)["items"]
         found["ended"] = client.call("job.list", state=list(ENDED_STATES), limit=10)["items"]
         other_folder = uses_other_folder(client.call("admin.config"), terminal.paths)
+        starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, found["waiting"])
     live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]
-    terminal.show(found, live, lambda: _draw(found, terminal))
+    terminal.show(found, live, lambda: _draw(found, starts, terminal))
     if other_folder:
         terminal.note(f"{other_folder}: {OTHER_FOLDER_HINT}")
 
@@ -37,7 +38,7 @@ def uses_other_folder(config: Json, paths: Paths) -> str:
     return f"the daemon on {printable(paths.socket)} uses the data folder {of_daemon}, this shell would use {of_shell}"
 
 
-def _draw(found: Json, terminal: Terminal) -> None:
+def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:
     health, system = found["health"], found["system"]
     up = f"up {prose.duration(health['uptime_ms'])}, pid {system['pid']}"
     slots = f"{system['running']} of {system['slots']} slots in use"
@@ -49,7 +50,7 @@ def _draw(found: Json, terminal: Terminal) -> None:
     for name, title in TITLES.items():
         if found[name]:
             tables.heading(title)
-            print_jobs(found[name])
+            job_table.draw(found[name], starts)
 
 
 OPTIONS = [Option("id ID", "one job, as `semantica show`", ids.check, nargs="?")]

@@ -27,11 +27,13 @@ def jobs(daemon: Process, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def test_the_newest_come_first_with_what_a_person_wants(line: Line, jobs: dict[str, str]) -> None:
     result = line("list")
     rows = [re.split(r"  +", row) for row in result.out.splitlines()]
-    assert rows[0] == ["ID", "STATE", "QUEUE", "TYPE", "WHAT", "AGE", "TOOK", "EXIT"]
+    assert rows[0] == ["ID", "STATE", "QUEUE", "WHAT", "SUBJECT", "TAG", "STARTS", "AGE", "TOOK", "EXIT"]
     assert [row[0] for row in rows[1:]] == [jobs[name][:8] for name in ("done", "later", "failed")]
-    assert rows[3][1:5] == ["FAILED", "build", "sh", "sh -c 'echo '\"'\"'a b'\"'\"' >&2; exit 3'"]
+    assert rows[3][1:6] == ["FAILED", "build", "sh -c 'echo '\"'\"'a b'\"'\"' >&2; exit 3'", "-", "red"]
     assert rows[3][-1] == "3"
-    assert rows[2][1] == "SCHEDULED"
+    assert rows[2][1:5] == ["SCHEDULED", "default", "true", "some::subject"]
+    assert re.fullmatch(r"\d\d:\d\d:\d\d( tomorrow)?", rows[2][6])
+    assert rows[1][1:4] == ["DONE", "default", "semantica.echo"]
 
 
 def test_there_is_no_colour_off_a_terminal(line: Line, jobs: dict[str, str]) -> None:

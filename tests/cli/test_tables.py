@@ -4,6 +4,7 @@ to know every job of their daemon."""
 import re
 from pathlib import Path
 
+from tests.cases import each_case
 from tests.cli.command_line import Line
 from tests.harness import Process
 
@@ -39,3 +40,50 @@ def test_on_a_terminal_only_the_command_gives_way(line: Line) -> None:
     assert "x…" in result.out
     assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in result.out.splitlines())
     line("cancel", "-t", "long")
+
+
+@each_case("columns", ["120", "80", "60", "30"])
+def test_on_a_narrow_terminal_columns_are_left_out_and_ids_never_cut(line: Line, columns: str) -> None:
+    words = (
+        "--after",
+        "1h",
+        "-t",
+        "narrow",
+        "-s",
+        "/a/long/path/to/a/subject",
+        "--type",
+        "typed",
+        "-Q",
+        "a.long.queue",
+    )
+    made = line("add", *words, "--", "echo", "x" * 300).out
+    result = line.on_terminal("list", "-t", "narrow", NO_COLOR="1", COLUMNS=columns).out
+    assert made[:8] in result
+    assert "SCHEDULED" in result
+    assert ("…/long/path/to/a/subject" in result) == (columns == "120")
+    line("cancel", "-t", "narrow")
+
+
+@each_case(
+    ("words", "starts"),
+    [
+        (("--when-idle",), "when idle"),
+        (("--on-event", "git:commit"), "after event git:commit"),
+        (("--on-event", "git:commit=main"), "after event git:commit=main"),
+        (("-Q", "held"), "when resumed"),
+    ],
+)
+def test_a_waiting_job_has_a_column_for_what_it_waits_for(line: Line, words: tuple[str, ...], starts: str) -> None:
+    line("queue", "pause", "held")
+    line("add", "-t", "waits", *words, "--", "true")
+    for command in (("list", "-t", "waits", "--state", "waiting"), ("status",)):
+        assert f"  {starts}  " in line(*command).out
+    line("cancel", "-t", "waits")
+
+
+def test_the_type_is_shown_where_it_says_something_else_than_the_command(line: Line) -> None:
+    line("add", "--after", "1h", "-t", "untyped", "-s", "x", "--", "sh", "-c", "true")
+    assert "TYPE" not in line("list", "-t", "untyped").out
+    line("add", "--after", "1h", "--type", "backup", "-t", "typed", "--", "true")
+    rows = [row.split() for row in line("list", "-t", "typed").out.splitlines()]
+    assert (rows[0][3], rows[1][3]) == ("TYPE", "backup")
