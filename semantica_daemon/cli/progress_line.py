@@ -12,6 +12,8 @@ from semantica_daemon.client.client import Client
 from semantica_daemon.client.json_types import Json
 
 ERASE = "\r\x1b[K"
+# The last two end an attempt; job.started may come after the first report.
+EVENTS = ["job.progress", "job.retrying", "job.requeued"]
 FIELDS = ("percent", "phase", "items_completed", "items_total", "message")
 
 
@@ -22,7 +24,7 @@ def around(client: Client, terminal: Terminal, job_id: str, show: Callable[[Json
         return show
     line = ProgressLine()
     terminal.before_note = line.erase
-    client.listen(line.update, job_id=job_id, since=0, event_types=["job.progress", "job.started"])
+    client.listen(line.update, job_id=job_id, since=0, event_types=EVENTS)
 
     def show_above(reply: Json) -> None:
         if reply["chunk"]:
