@@ -61,7 +61,7 @@ class Sections:
         if name is None:
             return f"{title}: {'null' if schema.get('type') == 'null' else 'an object'}."
         if not self._shapes[name].get("properties"):
-            return f"{title}: none."
+            return f"{title}: {'none' if self._shapes[name].get('additionalProperties') is False else 'any; ignored'}."
         return f"{title}:\n\n{self._described(name)}" if name in self._inline else f"{title}: {_link(name)}."
 
     def _described(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The OpenRPC document of rpc.discover, made from the table of methods."""
+"""The OpenRPC document of rpc.discover, made from the tables of methods and notifications."""
 
 from functools import cache
 from typing import Any
@@ -6,34 +6,49 @@ from typing import Any
 import msgspec
 
 from semantica_daemon import VERSION
-from semantica_daemon.wire.methods import METHODS, Method
+from semantica_daemon.wire.methods import METHODS, NOTIFICATIONS, Method, Notification
 
 REF = "#/components/schemas/{name}"
+Schema = dict[str, Any]
 
 
 @cache
 def openrpc() -> dict[str, Any]:
-    types = [kind for row in METHODS for kind in (row.params, row.result)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
-    pairs = list(zip(schemas[::2], schemas[1::2], strict=True))
+    """OpenRPC has no place for what a server sends by itself: notifications are the extension `x-notifications`."""
+    rows: list[Method | Notification] = [*METHODS, *NOTIFICATIONS]
+    types = [row.params for row in rows] + [row.result for row in METHODS]
+    schemas, components = _with_ecma_patterns(msgspec.json.schema_components(types, ref_template=REF))
+    calls: list[dict[str, Any]] = [
+        {"name": row.name, "summary": row.summary, "paramStructure": "by-name", "params": _fields(taken, components)}
+        for row, taken in zip(rows, schemas[: len(rows)], strict=True)
+    ]
+    for call, row, result in zip(calls[: len(METHODS)], METHODS, schemas[len(rows) :], strict=True):
+        call["result"] = {"name": "result", "description": row.summary, "schema": result}
     return {
-        "openrpc": "1.2.6",
+        "openrpc": "1.3.2",
         "info": {"title": "Semantica", "version": VERSION},
-        "methods": [_method(row, *pair, components) for row, pair in zip(METHODS, pairs, strict=True)],
+        "methods": calls[: len(METHODS)],
         "components": {"schemas": components},
+        "x-notifications": calls[len(METHODS) :],
     }
 
 
-def _method(row: Method, takes: Any, answers: Any, components: dict[str, Any]) -> dict[str, Any]:
-    fields = components[takes["$ref"].rsplit("/", 1)[1]] if "$ref" in takes else takes
+def _fields(taken: Schema, components: dict[str, Schema]) -> list[dict[str, Any]]:
+    fields = components[taken["$ref"].rsplit("/", 1)[1]]
     required = fields.get("required", [])
-    return {
-        "name": row.name,
-        "summary": row.summary,
-        "paramStructure": "by-name",
-        "params": [
-            {"name": name, "required": name in required, "schema": schema}
-            for name, schema in fields.get("properties", {}).items()
-        ],
-        "result": {"name": "result", "schema": answers},
-    }
+    return [
+        {"name": name, "description": schema["description"], "required": name in required, "schema": schema}
+        for name, schema in fields.get("properties", {}).items()
+    ]
+
+
+def _with_ecma_patterns(schema: Any) -> Any:
+    r"""JSON Schema has the regular expressions of ECMAScript, where ^ and $ mean \A and \Z of Python."""
+    if isinstance(schema, list | tuple):
+        return [_with_ecma_patterns(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _with_ecma_patterns(part) for name, part in schema.items()}
+    if isinstance(pattern := found.get("pattern"), str):
+        found["pattern"] = pattern.replace(r"\A", "^").replace(r"\Z", "$")
+    return found

@@ -76,7 +76,7 @@ METHODS = (
     Method("initialized", AnyParams, None, "accepted from LSP clients"),
     Method("shutdown", AnyParams, None, "accepted from LSP clients; exit follows"),
     Method("exit", AnyParams, None, "close this connection, never the daemon"),
-    Method("$/cancelRequest", AnyParams, None, "end a waiting call, not the job"),
+    Method("$/cancelRequest", protocol.CancelRequestParams, None, "end a waiting call, not the job"),
 )  # fmt: skip
 
 NOTIFICATIONS = (

@@ -10,7 +10,9 @@ from semantica_daemon.wire.types import about
 class AnyParams(Struct, frozen=True):
     """For methods that editors call with their own params: unknown fields are accepted and ignored."""
 
-    id: Annotated[Any, about("of $/cancelRequest: id of the call to end")] = None
+
+class CancelRequestParams(AnyParams, frozen=True):
+    id: Annotated[Any, about("id of the call to end")] = None
 
 
 class InitializeResult(Struct, frozen=True):

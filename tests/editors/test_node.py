@@ -1,43 +1,25 @@
 """The daemon as an editor sees it: node with vscode-jsonrpc, the library that VS Code and its servers talk with.
 
-The one npm package is installed once a session into a temporary folder; without node or a registry this is skipped.
+Without node, or when npm cannot install the one package, this is skipped.
 """
 
 import json
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness import Process
+from tests.npm import node_modules
 
 PACKAGE = "vscode-jsonrpc@8.2.1"
 TALK = Path(__file__).with_name("talk.cjs")
 
 
 @pytest.fixture(scope="session")
-def modules() -> Iterator[Path]:
-    """A node_modules with the package in it."""
-    for tool in ("node", "npm"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"NOT TESTED: {tool} is not installed, so nothing was tried with {PACKAGE}")
-    folder = Path(tempfile.mkdtemp(prefix="sem-node-"))
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), PACKAGE]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-        reason = done.stderr[-300:] if done.returncode else ""
-    except subprocess.TimeoutExpired:
-        reason = "npm took longer than 50 s"
-    try:
-        if reason:
-            pytest.skip(f"NOT TESTED: {PACKAGE} could not be installed: {reason}")
-        yield folder / "node_modules"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def modules(pytestconfig: pytest.Config) -> Path:
+    return node_modules(pytestconfig, PACKAGE)
 
 
 def talk(process: Process, modules: Path) -> dict[str, Any]:

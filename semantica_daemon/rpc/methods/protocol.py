@@ -9,7 +9,7 @@ from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
 from semantica_daemon.rpc.server import MAX_CONNECTIONS
-from semantica_daemon.wire.protocol import AnyParams, InitializeResult
+from semantica_daemon.wire.protocol import AnyParams, CancelRequestParams, InitializeResult
 from semantica_daemon.wire.types import Params
 
 LIMITS = {
@@ -46,5 +46,5 @@ async def _exit(connection: Connection, _: AnyParams) -> None:
     connection.transport.close()
 
 
-def _cancel_request(connection: Connection, params: AnyParams) -> None:
+def _cancel_request(connection: Connection, params: CancelRequestParams) -> None:
     connection.calls.cancel(params.id)
