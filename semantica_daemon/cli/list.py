@@ -3,6 +3,7 @@
 from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.parser import positive
+from semantica_daemon.cli.times import past
 from semantica_daemon.client.client import ENDED_STATES, Client
 
 LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
@@ -14,6 +15,8 @@ def run(arguments: Any, terminal: Terminal) -> None:
     filters = {one.field: value for one in FILTERS if (value := getattr(arguments, one.dest)) is not None}
     limit = None if arguments.all else arguments.limit or (None if terminal.quiet else DEFAULT_LIMIT)
     with terminal.client() as client:
+        if arguments.schedule is not None:
+            filters["schedule_id"] = client.call("schedule.get", schedule_id=arguments.schedule)["schedule_id"]
         page = _all_pages(client, filters, limit)
         starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, page["items"])
     nothing = "no job matches" if filters else "no job yet; `semantica run -- COMMAND` adds one"
@@ -49,15 +52,21 @@ def states(text: str) -> list[str]:
     return found
 
 
+STATES = Option("--state S[,S…]", "running, queued, failed …; or live, waiting, ended, skipped", states, "state")
+FAILED = Option("--failed", "the same as --state failed", dest="state", action="store_const", const=["FAILED"])
 FILTERS = [
-    Option("--state S[,S…]", "running, queued, failed …; or live, waiting, ended, skipped", states, "state"),
+    STATES,
     Option("-Q, --queue QUEUE", "in this queue (repeat for more)", field="queue", action="append"),
     Option("--type TYPE", "of this job type (repeat for more)", field="job_type", action="append"),
     Option("-t, --tag TAG", "with this tag", field="user_tag"),
     Option("-g, --group GROUP", "of this group", field="chain_group_id"),
     Option("-s, --subject SUBJECT", "about this subject", field="subject_key"),
+    Option("--schedule NAME", "made by this schedule", field="schedule_id"),
+    Option("--grep TEXT", "with this text in the command, type, subject or tag, in any case", field="contains"),
+    Option("--since WHEN", "added after this: 2h (ago), 14:30, monday 9:00, 2026-05-01", past, "created_after"),
 ]  # fmt: skip
 OPTIONS = [
+    FAILED,
     *FILTERS,
     Option("-n, --limit N", f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)", positive),
     Option("-a, --all", "all of them"),
@@ -68,7 +77,8 @@ COMMAND = Command(
     OPTIONS,
     """
   semantica list --state live
-  semantica list --state failed -Q build -n 5
+  semantica list --failed --since 2h
+  semantica list --schedule backup --grep tar -Q build -n 5
   semantica list -q -t nightly | xargs semantica cancel
 
 With --json: the result of job.list, {"items": […], "next_cursor": …}.""",

@@ -54,6 +54,22 @@ def instant(text: str, now: int | None = None) -> int:
     return max(0, next((at for at in found if at > now), found[0]))
 
 
+def past(text: str, now: int | None = None) -> int:
+    """Epoch milliseconds of an instant that is over: a duration ago, the last such time of day, or a date."""
+    now = format.now() if now is None else now
+    words = " ".join(text.lower().split()).removesuffix(" ago")
+    if re.fullmatch(rf"({PART})+", words):
+        return max(0, now - duration(words))
+    try:
+        is_future = words.startswith(("in ", "+", "tomorrow"))
+        found = [] if is_future else [instant(words, now - days * UNITS["d"]) for days in (0, 1, 7)]
+    except ValueError:
+        found = []
+    if not any(at <= now for at in found):
+        raise ValueError(f"{text!r} is not a time in the past: write 2h (ago), 14:30, monday 9:00 or 2026-05-01")
+    return next(at for at in found if at <= now)
+
+
 def _from_now(words: str, now: int) -> list[int]:
     """A plain number counts as seconds only after `in` or `+`, because it could be an hour or a date as well."""
     if words == "now":

@@ -35,6 +35,10 @@ SELECT {rows.LISTED_COLUMNS}, number
 FROM merged
 CROSS JOIN jobs ON number = at
 """
+# What job.list searches for a text.
+TEXT = """job_type || char(10) || subject_key || char(10) || coalesce(user_tag, '') || char(10) || coalesce(
+  (SELECT group_concat(value, ' ') FROM json_each(jobs.payload, '$.argv')), jobs.payload, ''
+)"""
 # The condition of each filter; the value of a filter that is a list is bound as JSON.
 CONDITIONS = {
     "state": "state IN (SELECT value FROM json_each(:state))",
@@ -44,6 +48,8 @@ CONDITIONS = {
     "chain_group_id": "chain_group_id = :chain_group_id",
     "subject_key": "subject_key <> '' AND subject_key = :subject_key",
     "subject_prefix": "subject_key <> '' AND subject_key BETWEEN :subject_prefix AND :subject_prefix || char(1114111)",
+    "schedule_id": "schedule_id = :schedule_id",
+    "contains": f"instr(lower({TEXT}), lower(:contains)) > 0",
     "created_after": "created_at > :created_after",
     "created_before": "created_at < :created_before",
 }

@@ -216,6 +216,11 @@ class ListParams(Params, frozen=True):
     chain_group_id: Annotated[Label | None, about("with this group label")] = None
     subject_key: Annotated[Subject | None, about("about this subject")] = None
     subject_prefix: Annotated[Subject | None, about("about a subject that begins so")] = None
+    schedule_id: Annotated[Label | None, about("made by the schedule with this id")] = None
+    contains: Annotated[
+        Label | None,
+        about("whose type, subject, tag or command (of a handler: payload) contains this text, in any case"),
+    ] = None
     created_after: Annotated[At | None, about("created after this instant, epoch ms")] = None
     created_before: Annotated[At | None, about("created before this instant, epoch ms")] = None
     sort: Annotated[Literal["newest", "oldest"], about("order by arrival")] = "newest"

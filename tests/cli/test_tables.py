@@ -87,3 +87,17 @@ def test_the_type_is_shown_where_it_says_something_else_than_the_command(line: L
     line("add", "--after", "1h", "--type", "backup", "-t", "typed", "--", "true")
     rows = [row.split() for row in line("list", "-t", "typed").out.splitlines()]
     assert (rows[0][3], rows[1][3]) == ("TYPE", "backup")
+
+
+def test_jobs_are_found_by_text_time_schedule_and_failure(line: Line) -> None:
+    line("run", "-t", "found", "--", "sh", "-c", "exit 3 # Needle")
+    failed = line("show", "-q", "@last").out
+    line("add", "--every", "@yearly", "--name", "yearly", "-t", "found", "--", "true")
+    fired = line("schedule", "trigger", "-q", "yearly").out
+    assert line("list", "-q", "-t", "found", "--grep", "3 # needle").out == failed
+    assert line("list", "-q", "-t", "found", "--failed").out == failed
+    assert line("list", "-q", "--schedule", "yearly").out == fired
+    assert line("list", "-q", "-t", "found", "--since", "1h").out == fired + failed
+    assert line("list", "-q", "-t", "found", "--since", "0s").out == ""
+    assert line("list", "--schedule", "nosuch").code == 65
+    assert "is not a time in the past" in line("list", "--since", "in 5m").err

@@ -114,6 +114,25 @@ def test_before_the_epoch_is_the_past_like_any_other(in_zone: Zone) -> None:
     assert times.instant("1970-01-02") == 86_400_000
 
 
+@each_case(
+    ("text", "utc"),
+    [
+        ("2h", "2026-05-01T08:00"), ("90m ago", "2026-05-01T08:30"), ("now", FRIDAY), ("9:00", "2026-05-01T07:00"),
+        ("14:30", "2026-04-30T12:30"), ("monday 9:00", "2026-04-27T07:00"), ("fri 23:00", "2026-04-24T21:00"),
+        ("2026-04-01T12:00", "2026-04-01T10:00"),
+    ],
+)  # fmt: skip
+def test_a_time_in_the_past_is_the_last_one_that_is_meant(in_zone: Zone, text: str, utc: str) -> None:
+    in_zone("Europe/Berlin")
+    assert times.past(text, at(FRIDAY)) == at(utc)
+
+
+@each_case("text", ["in 5m", "+5m", "tomorrow 9:00", "2031-01-01", "", "5 o'clock"])
+def test_a_time_that_is_not_in_the_past_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time in the past: write 2h"):
+        times.past(text, at(FRIDAY))
+
+
 def test_without_a_now_it_is_now() -> None:
     before = format.now()
     assert before + 600_000 <= times.instant("10m") <= format.now() + 600_000
