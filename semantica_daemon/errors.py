@@ -164,6 +164,14 @@ class Stopping(Refusal):
     number, code, retryable = 5002, "E_STOPPING", True
 
 
+class CheckpointFailed(Exception):
+    """Commits cannot be moved from the WAL to the database file. `is_full`: until there is room on the disk again."""
+
+    def __init__(self, message: str, is_full: bool) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+
+
 class HomeLost(Exception):
     """The lock or the database is no longer the file that was opened: nothing that is written is kept."""
 

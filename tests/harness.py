@@ -237,14 +237,14 @@ class Process:
         self.home = home
         self.socket = home / "daemon.sock"
         clean = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
-        self._env = {**clean, "SEMANTICA_HOME": str(home), **env}
+        self.environment = {**clean, "SEMANTICA_HOME": str(home), **env}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready: bool = True) -> "Process":
         command = [sys.executable, "-m", "semantica_daemon"]
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with open(self.home / "stderr.log", "ab") as log:
-            self.process = subprocess.Popen(command, env=self._env, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(command, env=self.environment, stderr=log, stdin=subprocess.DEVNULL)
         if ready:
             self.wait_ready()
         return self

@@ -170,8 +170,10 @@ def _same_version(health: Json) -> Finding:
 
 def _storage(writer: Json) -> Finding:
     if writer["trouble"]:
-        hint = "free some space on the disk; the daemon then goes on by itself"
-        return FAIL, "database", f"cannot be written to: {writer['trouble']}", hint
+        trouble = str(writer["trouble"])
+        is_full = trouble == "E_STORAGE_FULL" or "full" in trouble
+        hint = "free some space on the disk; the daemon then goes on by itself" if is_full else "see the daemon's log"
+        return FAIL, "database", f"cannot be written to: {trouble}", hint
     return OK, "database", f"{writer['batches']} commits, no trouble", ""
 
 

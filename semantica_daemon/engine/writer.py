@@ -17,7 +17,7 @@ import structlog
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.commands import CommandQueue, Entry
-from semantica_daemon.errors import DatabaseBusy, OutcomeUnknown, Refusal
+from semantica_daemon.errors import CheckpointFailed, DatabaseBusy, OutcomeUnknown, Refusal
 from semantica_daemon.store.database import Command, CommitResult, Database, FailedAfterWrite
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import NOTICED_MS, Reading, set_clock
@@ -29,6 +29,7 @@ MOST_IN_BATCH = 100
 BUSY_WAITS_S = (0.05, 0.1, 0.2)
 TRY_AGAIN_MS = 500
 SYNC_EVERY_MS = 1000
+MOST_CHECKPOINT_FAILURES = 3  # in a row; after them the daemon stops
 
 Listener = Callable[[CommitResult], None]
 
@@ -43,6 +44,7 @@ class Writer:
         self.batches = 0
         self.last_commit_at: int | None = None
         self.trouble: str | None = None
+        self.checkpoint_trouble: str | None = None
         self.failed = False
         self._queue = queue
         self._database = database
@@ -55,10 +57,14 @@ class Writer:
         self._one_by_one = 0
         self._always_slow = database.always_synced
         self._checkpoint_due = False
+        self._checkpoint_error: CheckpointFailed | None = None
+        self._checkpoint_failures = 0
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread = ThreadPoolExecutor(1, "writer")
         self._thread.submit(lambda: None)  # starts the thread now: later the system may have none to give
         self._sync_timer: Timer | None = None
+        self._retry_timer: Timer | None = None
+        self._lost_batches = LostBatches(clock)
         queue.filled().add_done_callback(self._on_filled)
 
     async def check_clock_at_start(self) -> None:
@@ -108,9 +114,13 @@ class Writer:
     async def close(self) -> None:
         """Called after the last command; checkpoints and closes the database in the writer's thread."""
         self._closed = True
-        if self._sync_timer is not None:
-            self._sync_timer.cancel()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+        for timer in (self._sync_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+        except CheckpointFailed as failed:
+            log.error("checkpoint_failed", reason=str(failed))
         self._thread.shutdown(wait=False)
 
     def _after_batch(self, batch: list[Entry], result: CommitResult | BaseException) -> None:
@@ -171,9 +181,19 @@ class Writer:
         else:
             committed = self._transact(batch, patient=True)
         if self._checkpoint_due:
-            self._checkpoint_due = False
-            self._database.checkpoint()
+            self._checkpoint()
         return committed
+
+    def _checkpoint(self) -> None:
+        """Runs in the writer's thread, after a commit that holds whatever becomes of the checkpoint."""
+        self._checkpoint_due = False
+        try:
+            self._database.checkpoint()
+        except CheckpointFailed as failed:
+            self._checkpoint_error = failed
+        else:
+            self.checkpoint_trouble = None
+            self._checkpoint_failures = 0
 
     def _publish(self, batch: list[Entry], committed: CommitResult) -> None:
         failpoints.hit("after_commit_before_reply")
@@ -188,6 +208,20 @@ class Writer:
         self._sync_within(committed)
         for listener in self._listeners:
             listener(committed)
+        if self._checkpoint_error is not None:
+            self._on_failed_checkpoint(self._checkpoint_error)
+
+    def _on_failed_checkpoint(self, failed: CheckpointFailed) -> None:
+        """Tries again with the next sync, which it makes sure of. A full disk may get room again; any other error that
+        repeats stops the daemon: the WAL would grow without end, on a disk that is broken."""
+        self._checkpoint_error = None
+        self._checkpoint_failures += not failed.is_full
+        log.error("checkpoint_failed", reason=str(failed), failures=self._checkpoint_failures)
+        self.checkpoint_trouble = str(failed)
+        if self._checkpoint_failures >= MOST_CHECKPOINT_FAILURES:
+            raise failed
+        if self._sync_timer is None:
+            self._sync_timer = self._clock.after(SYNC_EVERY_MS, self._sync)
 
     def _reply(self, batch: list[Entry], results: list[Any]) -> None:
         for entry, result in zip(batch, results, strict=True):
@@ -221,7 +255,7 @@ class Writer:
     def _on_rollback(self, batch: list[Entry], refused: Refusal) -> None:
         """The batch was rolled back, or its outcome is unknown. Replies with the error; commands with `must_commit` are
         queued again."""
-        log.error("batch_lost", code=refused.code, reason=refused.message, commands=len(batch))
+        self._lost_batches.log(refused, len(batch))
         self.trouble = refused.code
         for entry in batch:
             if entry.done is not None and not entry.must_commit:
@@ -229,5 +263,27 @@ class Writer:
         if isinstance(refused, OutcomeUnknown):
             raise refused
         self._queue.put_back([entry for entry in batch if entry.must_commit])
-        if len(self._queue):
-            self._clock.after(TRY_AGAIN_MS, self.begin)
+        if len(self._queue) and self._retry_timer is None:
+            self._retry_timer = self._clock.after(TRY_AGAIN_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self.begin()
+
+
+class LostBatches:
+    """Logs batches that were rolled back, at most one line in TRY_AGAIN_MS: a full disk may stay full for hours.
+    `more`: batches since the line before that have no line of their own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._next_at = 0
+        self._more = 0
+
+    def log(self, refused: Refusal, commands: int) -> None:
+        if self._clock.elapsed() < self._next_at and not isinstance(refused, OutcomeUnknown):
+            self._more += 1
+            return
+        log.error("batch_lost", code=refused.code, reason=refused.message, commands=commands, more=self._more)
+        self._next_at = self._clock.elapsed() + TRY_AGAIN_MS
+        self._more = 0

@@ -10,7 +10,15 @@ from typing import Any
 from msgspec import Struct
 
 from semantica_daemon import failpoints
-from semantica_daemon.errors import DatabaseBusy, DatabaseFailed, InternalError, OutcomeUnknown, Refusal, StorageFull
+from semantica_daemon.errors import (
+    CheckpointFailed,
+    DatabaseBusy,
+    DatabaseFailed,
+    InternalError,
+    OutcomeUnknown,
+    Refusal,
+    StorageFull,
+)
 from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
@@ -97,6 +105,7 @@ class Database:
         self.sequence = 0
         self._position = 0
         self.epoch: str = connection.execute(EPOCH).fetchone()[0]
+        self._is_loaded = False
         self._load()
 
     def transact(
@@ -119,6 +128,10 @@ class Database:
                 tx.execute(NOTE_SYNC, {"now": str(now)})
             events = self._flush(tx)
             self._commit()
+        except OutcomeUnknown:
+            with suppress(sqlite3.Error):
+                self._abandon()
+            raise
         except BaseException as error:
             self._abandon()
             if from_outside(error):
@@ -129,29 +142,43 @@ class Database:
         return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, tx.must_sync and not sync)
 
     def checkpoint(self) -> None:
-        """Checkpoints as far as readers allow, so that the WAL stays small."""
+        """Checkpoints as far as readers allow, so that the WAL stays small. Raises CheckpointFailed if the database
+        file cannot be written; its commits are then in the WAL alone."""
         failpoints.hit("during_checkpoint")
-        with suppress(sqlite3.OperationalError):
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._checkpoint("PASSIVE")
 
     def close(self) -> None:
         """Checkpoints, so that the next start reads no WAL, unless another process has locked the database; then
         closes."""
-        with suppress(sqlite3.OperationalError):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.close()
+        try:
+            self._checkpoint("TRUNCATE")
+        finally:
+            self._connection.close()
+
+    def _checkpoint(self, mode: str) -> None:
+        try:
+            self._connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+        except sqlite3.Error as error:
+            code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                message = f"the database file cannot be written: {error}"
+                raise CheckpointFailed(message, is_full=code == sqlite3.SQLITE_FULL) from error
 
     def _load(self) -> None:
+        """Reads what is kept in memory beside the tables."""
         self.sequence = self._connection.execute(LAST_SEQUENCE).fetchone()[0]
         self._position = self._connection.execute(LAST_POSITION).fetchone()[0]
         self._counts.load(self._connection)
         self._ready.load(self._connection)
+        self._is_loaded = True
 
     def _begin(self, sync: bool, patient: bool) -> None:
         """Sets `synchronous` first, since it cannot change inside a transaction."""
         try:
             self._set("synchronous", "FULL" if sync else "NORMAL")
             self._set("busy_timeout", str(BUSY_TIMEOUT_MS if patient else 0))
+            if not self._is_loaded:
+                self._load()
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise refusal(error) from error
@@ -196,13 +223,13 @@ class Database:
             raise
 
     def _abandon(self) -> None:
-        """Rolls back, and loads counts and ready queues again from the tables."""
+        """Rolls back, and loads counts and ready queues again from the tables; if they cannot be read now, the next
+        transaction does so first."""
+        self._is_loaded = False
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        try:
+        with suppress(sqlite3.Error):
             self._load()
-        except sqlite3.Error as error:
-            raise refusal(error) from error
 
 
 class FailedAfterWrite(Exception):

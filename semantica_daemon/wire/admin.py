@@ -9,7 +9,8 @@ from semantica_daemon.wire.types import Params, about
 
 class Health(Struct, frozen=True):
     status: Annotated[
-        Literal["ready", "starting", "stopping", "degraded"], about("degraded: reads work, writes fail at the moment")
+        Literal["ready", "starting", "stopping", "degraded"],
+        about("degraded: writes, or the checkpoints of the database, fail at the moment"),
     ]
     version: Annotated[str, about("version of the daemon")]
     protocol: Annotated[int, about("version of this protocol")]

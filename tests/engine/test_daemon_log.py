@@ -38,7 +38,7 @@ class Logging(Process):
         with open(self.home / "stderr.log", "ab") as stderr:
             command = [sys.executable, "-m", "semantica_daemon", *options]
             streams = {"stdin": subprocess.DEVNULL, "stderr": stderr, "stdout": stderr}
-            self.process = subprocess.Popen(command, env=self._env, pass_fds=(writer,), **streams)  # type: ignore[call-overload]
+            self.process = subprocess.Popen(command, env=self.environment, pass_fds=(writer,), **streams)  # type: ignore[call-overload]
         os.close(writer)
         with open(reader) as told:
             return told.read()
@@ -83,7 +83,7 @@ def test_the_line_may_go_to_a_descriptor_that_becomes_the_log(process: Logging, 
     options = ["--ready-fd", str(number), "--log-file", str(process.log)]
     command = [sys.executable, "-m", "semantica_daemon", *options]
     both = {1: {"stdout": writer}, 2: {"stderr": writer}}
-    process.process = subprocess.Popen(command, env=process._env, **both[number])  # type: ignore[call-overload]
+    process.process = subprocess.Popen(command, env=process.environment, **both[number])  # type: ignore[call-overload]
     os.close(writer)
     with open(reader) as told:
         assert told.read() == "ready\n"

@@ -28,10 +28,10 @@ class Activated(Process):
     def start(self, ready: bool = True) -> "Activated":
         if not ACTIVATE:
             pytest.skip("NOT TESTED: systemd-socket-activate is not installed")
-        passed_on = [f"--setenv={name}={value}" for name, value in self._env.items() if name in PASSED_ON]
+        passed_on = [f"--setenv={name}={value}" for name, value in self.environment.items() if name in PASSED_ON]
         command = [ACTIVATE, f"--listen={self.socket}", *passed_on, sys.executable, "-m", "semantica_daemon"]
         with open(self.home / "stderr.log", "ab") as log:
-            self.process = subprocess.Popen(command, env=self._env, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(command, env=self.environment, stderr=log, stdin=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE_S
         while not self.socket.exists():
             assert time.monotonic() < until, self.stderr()

@@ -176,6 +176,41 @@ async def test_one_too_large_for_the_disk_fails_and_a_small_one_after_it_is_take
     await client.close()
 
 
+async def test_while_the_disk_is_full_the_writer_retries_and_logs_twice_a_second(
+    manual: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten commands that must be committed, each submitted while the others wait already: still one timer."""
+    await manual.settle()
+    limit_pages(manual, 0)
+    results: list[Any] = []
+    for _ in range(10):
+        manual.daemon.commands.submit(Command(write_much, None), results.append, must_commit=True, slow=True)
+        await tried(manual)
+    capsys.readouterr()
+    timers = 0
+    for _ in range(20):
+        timers += await fire_only(manual, 500)
+        await tried(manual)
+    assert timers <= 40, "in ten seconds: 20 of the writer, and those of other parts"
+    assert capsys.readouterr().out.count("batch_lost") <= 20
+    limit_pages(manual, 100_000)
+    await fire_only(manual, 500)
+    while len(results) < 10:
+        await rest()
+    assert results == [None] * 10
+
+
+def write_much(tx: Tx, request: None) -> None:
+    tx.announce("queue.paused", "x" * 200_000)
+
+
+async def tried(harness: Harness) -> None:
+    """Waits until the writer has tried what it has, and waits for its timer."""
+    await rest()
+    while harness.daemon.writer._is_busy:
+        await rest()
+
+
 def recorded(harness: Harness) -> list[CommitResult]:
     commits: list[CommitResult] = []
     harness.daemon.writer._listeners.append(commits.append)

@@ -49,7 +49,8 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
         }
 
     async def _health(self, _: Params) -> Health:
-        writer, trouble = self.writer, self.writer.trouble
+        writer = self.writer
+        trouble = writer.trouble or writer.checkpoint_trouble
         written = {"last_commit_at": writer.last_commit_at, "batches": writer.batches}
         report: dict[str, Any] = {
             **{wake.name: wake.last for wake in self.wakes},
