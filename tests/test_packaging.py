@@ -1,7 +1,10 @@
 """The wheel carries the migrations and the loader finds them there; the source distribution carries everything that
-a developer needs."""
+a developer needs. The distribution is called semantica-daemon: `semantica` on PyPI is another project."""
 
+import email
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -31,6 +34,53 @@ def test_the_wheel_carries_every_migration(wheel: Path) -> None:
     assert sorted(Path(name).name for name in inside if name.startswith("semantica_daemon/migrations/")) == NAMES
 
 
+def test_the_wheel_is_called_semantica_daemon_and_carries_its_license_types_and_units(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    found = email.message_from_bytes(archive.read(metadata))
+    assert (found["Name"], found["License-Expression"]) == ("semantica-daemon", "Apache-2.0")
+    inside = set(archive.namelist())
+    units = ("systemd/semantica.socket", "systemd/semantica.service", "launchd/semantica.daemon.plist")
+    wanted = {"semantica_daemon/py.typed", *(f"semantica_daemon/units/{name}" for name in units)}
+    assert wanted <= inside
+    assert any(name.endswith("/licenses/LICENSE") for name in inside)
+
+
+WRONG = re.compile(r"\binstall +(-\S+ +)*['\"]?semantica(?!-daemon)\b")
+
+
+def test_no_text_tells_to_install_the_other_project() -> None:
+    assert WRONG.search("pip install -U 'semantica[desktop]'")
+    assert not WRONG.search("pipx install semantica-daemon")
+    folders = ("docs", "semantica_daemon", "scripts", "systemd", ".ci", ".github")
+    files = [*ROOT.glob("*.*"), *(file for folder in folders for file in (ROOT / folder).rglob("*"))]
+    read = {file: file.read_bytes() for file in files if file.is_file() and file.suffix != ".pyc"}
+    assert len(read) > 200
+    assert [file.name for file, content in read.items() if WRONG.search(content.decode("utf-8", "replace"))] == []
+
+
+TOOLS = {"pipx": ["pipx", "install"], "uv": ["uv", "tool", "install"]}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_a_tool_installer_puts_the_command_on_the_path(wheel: Path, tmp_path: Path, tool: str) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"NOT TESTED: {tool} is not installed")
+    folders = {"HOME": str(tmp_path), "PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    env = {**os.environ, **folders, "UV_TOOL_DIR": str(tmp_path / "uv"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    subprocess.run([*TOOLS[tool], str(wheel)], check=True, capture_output=True, env=env)
+    told = subprocess.run(
+        [tmp_path / "bin" / "semantica", "version"], check=True, capture_output=True, env=env, text=True
+    )
+    assert told.stdout.startswith("semantica ")
+    units = subprocess.run(
+        [tmp_path / "bin" / "semantica", "service", "--print"], check=True, capture_output=True, env=env
+    )
+    assert b"Type=notify" in units.stdout
+
+
 def test_the_loader_finds_them_in_an_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -48,7 +98,16 @@ def test_the_source_distribution_carries_docs_tests_and_scripts(tmp_path: Path) 
     (made,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(made) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".ci/run", ".github/workflows/ci.yml"}
+    wanted = {
+        "README.md",
+        "LICENSE",
+        "systemd/strict.conf",
+        "launchd/semantica.daemon.plist",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        ".ci/run",
+        ".github/workflows/ci.yml",
+    }
     for part in ("docs", "migrations", "scripts"):
         wanted |= {f"{part}/{file.name}" for file in (ROOT / part).iterdir() if file.is_file()}
     assert wanted <= inside

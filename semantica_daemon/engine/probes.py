@@ -27,7 +27,7 @@ from semantica_daemon.model.machine import Power
 
 SOURCE_TIMEOUT_S = 1.0
 OVER_DBUS = ("mutter", "screensaver", "logind")
-NOT_INSTALLED = "dbus-fast is not installed: pip install 'semantica[desktop]'"
+NOT_INSTALLED = "dbus-fast is not installed: install semantica-daemon[desktop]"
 TERMINALS = ("pts/[0-9]*", "tty[0-9]*")
 TTY_TIME_GRANULARITY_MS = 8_000  # the kernel updates the time of input this rarely, to hide typing rhythms
 LOW_LOAD_PER_CORE = 0.25  #: the load of a machine without a user
