@@ -195,7 +195,7 @@ class SubprocessRun:
             self._attempt.reporter.line(Line(storable(f"its log is not whole: {report.log_error}"), "warn", payload))
         elif report.dropped:
             limit = self._attempt.dependencies.spawn_settings.log_bytes
-            line = f"its log is cut at {limit} bytes; {report.dropped} more came"
+            line = f"its log keeps {limit} bytes, of the beginning and the end; {report.dropped} between are missing"
             self._attempt.reporter.line(Line(line, "warn", payload))
 
     async def _end_processes(self) -> Outcome:

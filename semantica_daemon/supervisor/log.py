@@ -1,87 +1,88 @@
-"""Writes the log of a run: stdout and stderr in one file in order of arrival, up to a limit.
+"""Writes the log of a run: stdout and stderr in order of arrival, up to a limit: half for the beginning of the output,
+half for its end, because errors stand at the end.
 
-A second file (`.streams`) records which stream each part came from; it exists only if there was output on stderr: one
-record for each change of stream. `engine/output` reads both files.
+`FILE` has the beginning. The rest goes to files in the folder `FILE.tail`, each named by the offset of its first byte
+in the whole output; the oldest are removed when the end grows beyond its half. So nothing has to be done when the run
+ends, and a log that a crash has left is as readable as any other. `engine/log_parts` reads it.
 """
 
-import os
-from contextlib import suppress
+from semantica_daemon.supervisor.log_file import STDERR, STDOUT, LogFile
+from semantica_daemon.supervisor.messages import TAIL_SUFFIX
 
-from semantica_daemon.supervisor.messages import STREAM_RECORD, STREAMS_SUFFIX, TRUNCATION_NOTICE
-from semantica_daemon.supervisor.workspace import open_regular
+__all__ = ["STDERR", "STDOUT", "Log"]
 
-STDOUT, STDERR = 0, 1
+TAIL_FILES = 8
+SMALLEST_TAIL_FILE = 4096
 
 
 class Log:
-    """Never raises: a full disk must not end a run. Bytes that cannot be written are counted in `dropped`; `error` has
-    the reason."""
+    """Never raises: a full disk must not end a run. `size`: the bytes of the whole output that were written; `dropped`:
+    those that are not in the log, because they could not be written or were removed; `error`: why they could not."""
 
-    size = 0
     dropped = 0
     error = ""
-    is_full = False
-    _file = -1
-    _streams = -1
-    _stream = STDOUT
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self._limit = limit
-        self._room = limit
+        self._head = self._newest = LogFile(path, 0)
+        self._head_limit = limit // 2
+        self._tail: list[LogFile] = []
+        self._tail_limit = limit - self._head_limit
+        self._tail_size = 0
+        self._file_size = max(SMALLEST_TAIL_FILE, self._tail_limit // TAIL_FILES)
+
+    @property
+    def size(self) -> int:
+        return self._newest.start + self._newest.size
 
     def write(self, stream: int, data: bytes) -> None:
-        if len(data) <= self._room:
-            self._room -= len(data)
-            self._append(stream, data)
-            return
-        kept, self._room = data[: self._room], 0
-        self.dropped += len(data) - len(kept)
-        self._append(stream, kept)
-        if not self.is_full:
-            self.is_full = True
-            self._append(STDERR, TRUNCATION_NOTICE.format(self._limit).encode())
+        """Records of stream changes count towards the limit: else a run that changes streams with every byte would fill
+        the disk beside its log."""
+        if self._newest is self._head:
+            room = max(0, self._head_limit - self._head.disk_size)
+            self._append(stream, data[:room])
+            data = data[room:]
+        while data:
+            data = self._write_tail(stream, data)
 
     def note(self, sentence: str) -> None:
-        """Writes a line of the supervisor's own, even beyond the limit."""
-        self._append(STDERR, f"[semantica: {sentence}]\n".encode())
+        """Writes a line of the supervisor's own."""
+        self.write(STDERR, f"[semantica: {sentence}]\n".encode())
 
     def close(self) -> None:
-        if self._file < 0:
-            return
-        if os.fstat(self._file).st_nlink == 0:
-            self.error = f"{self.path} was removed while it was written"
-        for handle in (self._file, self._streams):
-            if handle >= 0:
-                os.close(handle)
+        for file in (self._head, *self._tail):
+            if not file.close():
+                self.error = f"{file.path} was removed while it was written"
+
+    def _write_tail(self, stream: int, data: bytes) -> bytes:
+        """Writes to the newest file and returns the rest, which does not fit into it."""
+        if not self._tail or self._newest.disk_size >= self._file_size:
+            self._begin_file()
+        before = self._newest.disk_size
+        room = self._file_size - before
+        self._append(stream, data[:room])
+        self._tail_size += self._newest.disk_size - before
+        self._remove_oldest()
+        return data[room:]
+
+    def _begin_file(self) -> None:
+        if self._tail:
+            self._newest.close()
+        self._newest = LogFile(f"{self.path}{TAIL_SUFFIX}/{self.size:016}", self.size)
+        self._tail.append(self._newest)
+
+    def _remove_oldest(self) -> None:
+        while self._tail_size > self._tail_limit:
+            oldest = self._tail.pop(0)
+            oldest.remove()
+            self._tail_size -= oldest.disk_size
+            self.dropped += oldest.size
 
     def _append(self, stream: int, data: bytes) -> None:
-        if not data:
-            return
+        """Appends to the newest file."""
+        before = self.size
         try:
-            if self._file < 0:
-                self._file = _open(self.path)
-            if stream != self._stream:
-                self._change_stream(stream)
-            while data:
-                written = os.write(self._file, data)
-                self.size += written
-                data = data[written:]
+            self._newest.append(stream, data)
         except OSError as error:
-            self.error = f"{self.path} cannot be written: {error.strerror}"
-            self.dropped += len(data)
-
-    def _change_stream(self, stream: int) -> None:
-        """Called before the data is written, so that no data is ever attributed to the wrong stream."""
-        if self._streams < 0:
-            self._streams = _open(self.path + STREAMS_SUFFIX)
-        os.write(self._streams, STREAM_RECORD.pack(self.size * 2 + stream))
-        self._room = max(0, self._room - STREAM_RECORD.size)
-        self._stream = stream
-
-
-def _open(path: str) -> int:
-    """Makes the folder again if the job has removed it."""
-    with suppress(OSError):
-        os.mkdir(os.path.dirname(path), 0o700)
-    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self.error = f"{self._newest.path} cannot be written: {error.strerror}"
+            self.dropped += len(data) - (self.size - before)

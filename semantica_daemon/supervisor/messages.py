@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args
 
 STREAMS_SUFFIX = ".streams"
-TRUNCATION_NOTICE = "\n[semantica: the log has reached its limit of {} bytes; what follows is dropped]\n"
+TAIL_SUFFIX = ".tail"
 STREAM_RECORD = struct.Struct("<Q")  # twice the offset from which it holds, plus one for stderr
 LENGTH = struct.Struct("<I")
 

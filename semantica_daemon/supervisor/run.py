@@ -63,27 +63,23 @@ class Run:
             self.log.dropped, self.log.error, os.access(self.request.result, os.F_OK, follow_symlinks=False),
         )  # fmt: skip
 
-    def pump(self, pipe: int) -> bool:
-        """Moves one chunk of output from the pipe to the log; False at the end of the output."""
+    def pump(self, pipe: int) -> int:
+        """Moves one chunk of output from the pipe to the log, and returns its length."""
         os.set_blocking(pipe, False)  # the job may open the pipe too and read it empty
         try:
             data = os.read(pipe, CHUNK)
         except BlockingIOError:
-            return True
-        if data:
-            self.log.write(self.pipes[pipe], data)
-        return bool(data)
+            return 0
+        self.log.write(self.pipes[pipe], data)
+        return len(data)
 
     def drain(self) -> None:
         """Logs what is in the pipes now and no more: a process that outlives the run may go on writing for ever."""
         for pipe in self.pipes:
             fcntl.ioctl(pipe, termios.FIONREAD, AVAILABLE)
             left = AVAILABLE[0]
-            while left > 0:
-                before = self.log.size + self.log.dropped
-                if not self.pump(pipe):
-                    break
-                left -= max(1, self.log.size + self.log.dropped - before)
+            while left > 0 and (moved := self.pump(pipe)):
+                left -= moved
 
     def close_pipes(self) -> None:
         for handle in self._handles:

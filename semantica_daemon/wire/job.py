@@ -276,7 +276,7 @@ class LogChunk(Struct, frozen=True):
 
     chunk: Annotated[str, about("the text, cut at a whole character")]
     encoding: Annotated[str, about('"utf-8", or "base64" for bytes that are no UTF-8')]
-    next_offset: Annotated[int, about("offset to go on with")]
+    next_offset: Annotated[int, about("offset to go on with; it skips output that is missing")]
     eof: Annotated[bool, about("the run has ended and this is the last of its log")]
     streams: Annotated[list[tuple[str, int]], about('the stream ("stdout" or "stderr") of each part, with its bytes')]
     truncated: Annotated[bool, about("the log was longer than its limit: the middle is missing")]

@@ -101,14 +101,31 @@ def test_a_job_without_a_run_has_no_log(line: Line) -> None:
     assert line("logs", "-q", "@last") == (0, "", "")
 
 
-def test_a_log_that_was_cut_is_reported(home: Path, tmp_path: Path) -> None:
+def test_a_log_that_was_cut_has_both_ends_and_a_line_between_them(home: Path, tmp_path: Path) -> None:
     (home / "config.toml").write_text("[limits]\nlog_bytes = 100000\n")
     line = Line(home, tmp_path)
     with Process(home).start():
-        line("run", "--json", "--", "sh", "-c", "yes | head -c 300000")
+        line("run", "--json", "--", "seq", "100000")
         result = line("logs", "@last")
-        assert 90_000 < len(result.out) < 110_000
+        assert (result.out[:4], result.out[-7:]) == ("1\n2\n", "100000\n")
+        assert 90_000 < len(result.out) <= 100_000
+        assert f"[semantica: {588_895 - len(result.out)} bytes of output are missing here]" in result.err
         assert "the log is incomplete" in result.err
+        assert line("logs", "-n", "1", "@last").out == "100000\n"
+
+
+def test_both_ends_are_there_after_the_daemon_was_killed(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text("[limits]\nlog_bytes = 100000\n")
+    line = Line(home, tmp_path)
+    with Process(home).start() as process:
+        begun = line.start("run", "-q", "--", "sh", "-c", "seq 100000; exec sleep 60")
+        begun.until("\n100000\n")
+        process.kill()
+        begun.result()
+        process.start()
+        result = line("logs", "@last")
+        assert (result.out[:4], result.out[-7:]) == ("1\n2\n", "100000\n")
+        assert "bytes of output are missing here" in result.err
 
 
 HANDLER = """

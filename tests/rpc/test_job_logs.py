@@ -304,17 +304,34 @@ async def small(home: Path) -> AsyncIterator[Harness]:
         yield harness
 
 
-async def test_past_its_limit_the_log_is_marked_and_the_job_goes_on(small: Harness) -> None:
-    job = await run(small, sh("head -c 300000 /dev/zero | tr '\\0' x; echo; echo the end; exit 5"))
+async def test_past_its_limit_the_log_keeps_both_ends_and_names_what_is_missing(small: Harness) -> None:
+    job = await run(small, sh("seq 100000; echo the end >&2; exit 5"))
     assert job["exit_code"] == 5
-    chunk = await logs(small, job["job_id"], limit=1_048_576)
-    assert chunk["truncated"] is True
-    assert chunk["chunk"].startswith("x" * 100_000 + "\n[semantica: the log has reached its limit of 100000 bytes")
-    assert os.stat(job["log_path"]).st_size < 100_200
+    pages = await paged(small, job["job_id"], 1_048_576)
+    head, notice, *rest = pages
+    whole = "".join(f"{n}\n" for n in range(1, 100_001)) + "the end\n"
+    end = "".join(page["chunk"] for page in rest)
+    missing = len(whole) - 50_000 - len(end)
+    assert (head["chunk"], whole.endswith(end), len(end) > 43_000) == (whole[:50_000], True, True)
+    assert notice["chunk"] == f"\n[semantica: {missing} bytes of output are missing here]\n"
+    assert (notice["next_offset"], notice["streams"][0][0]) == (50_000 + missing, "stderr")
+    assert by_stream(rest)["stderr"] == "the end\n"
+    assert {page["truncated"] for page in pages} == {True}
     lines = (await small.call("event.list", job_id=job["job_id"], event_types=["job.log"]))["events"]
-    assert [(line["level"], "200009 more" in line["message"]) for line in lines] == [("warn", True)]
+    assert [(line["level"], f"{missing} between are missing" in line["message"]) for line in lines] == [("warn", True)]
     exact = await run(small, ["head", "-c", "100000", "/dev/zero"])
-    assert (await logs(small, exact["job_id"], limit=1_048_576))["truncated"] is False
+    assert {page["truncated"] for page in await paged(small, exact["job_id"], 1_048_576)} == {False}
+
+
+async def test_a_character_on_the_border_of_two_files_is_whole(small: Harness) -> None:
+    text = "x" + "ä" * 40_000
+    job = await run(small, python(f"print({text[:2]!r} + 'ä' * 39_999, end='')"))
+    assert "".join(page["chunk"] for page in await paged(small, job["job_id"], 1000)) == text
+    cut = await run(small, python("print('x' + 'ä' * 90_000, end='')"))
+    first, border, notice, *rest = await paged(small, cut["job_id"], 1_048_576)
+    assert (first["chunk"], border["encoding"]) == ("x" + "ä" * 24_999, "base64")
+    assert "bytes of output are missing here" in notice["chunk"]
+    assert rest[-1]["eof"] is True
 
 
 def rss(pid: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
-from semantica_daemon.supervisor.messages import STREAMS_SUFFIX, TRUNCATION_NOTICE
+from semantica_daemon.supervisor.messages import STREAMS_SUFFIX, TAIL_SUFFIX
 
 RECORD = 8
 
@@ -24,8 +24,14 @@ def log_of(path: Path, limit: int = 1000) -> Log:
     return Log(str(path), limit)
 
 
-def mark(limit: int) -> bytes:
-    return TRUNCATION_NOTICE.format(limit).encode()
+def tail(path: Path) -> list[tuple[int, bytes]]:
+    """(offset, bytes) of each file of the end."""
+    folder = Path(str(path) + TAIL_SUFFIX)
+    return [(int(file.name), file.read_bytes()) for file in sorted(folder.glob("*[0-9]"))]
+
+
+def kept(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file())
 
 
 def streams(path: Path) -> list[tuple[int, int]]:
@@ -45,7 +51,7 @@ def test_pieces_are_there_as_soon_as_they_are_written(path: Path) -> None:
         log.write(STDOUT, piece)
         assert path.read_bytes()[-len(piece) :] == piece or not piece
         assert log.size == path.stat().st_size
-    assert (path.read_bytes(), log.dropped, log.is_full) == (b"one\xff\x00three\n", 0, False)
+    assert (path.read_bytes(), log.dropped) == (b"one\xff\x00three\n", 0)
     assert not Path(str(path) + STREAMS_SUFFIX).exists(), "all of it came from stdout"
 
 
@@ -63,47 +69,59 @@ def test_each_change_of_stream_is_recorded_with_its_offset(path: Path) -> None:
     assert streams(path) == [(2, STDERR), (6, STDOUT), (7, STDERR)]
 
 
-def test_what_fits_exactly_is_not_cut(path: Path) -> None:
-    log = log_of(path, 6)
-    log.write(STDOUT, b"abc")
-    log.write(STDOUT, b"def")
-    assert (path.read_bytes(), log.dropped, log.is_full) == (b"abcdef", 0, False)
+def test_what_fits_exactly_is_whole(path: Path) -> None:
+    log = log_of(path, 100_000)
+    text = b"".join(b"%09d\n" % number for number in range(10_000))
+    for start in range(0, 100_000, 700):
+        log.write(STDOUT, text[start : start + 700])
+    files = [(0, path.read_bytes()), *tail(path)]
+    assert b"".join(data for _, data in files) == text
+    assert [start for start, _ in files] == [sum(len(data) for _, data in files[:n]) for n in range(len(files))]
+    assert (log.dropped, log.size) == (0, 100_000)
 
 
-@pytest.mark.parametrize("pieces", [[b"abcdefgh"], [b"abc", b"defgh"], [b"abcdef", b"gh"], [b"abcdef", b"g", b"h"]])
-def test_past_its_limit_it_is_marked_once_and_the_rest_is_counted(path: Path, pieces: list[bytes]) -> None:
-    log = log_of(path, 6)
-    for piece in pieces:
-        log.write(STDOUT, piece)
-    assert path.read_bytes() == b"abcdef" + mark(6)
-    assert (log.dropped, log.is_full, log.size) == (2, True, path.stat().st_size)
-    log.write(STDERR, b"more")
-    log.write(STDOUT, bytes(1000))
-    assert path.read_bytes() == b"abcdef" + mark(6)
-    assert log.dropped == 1006
+@pytest.mark.parametrize("step", [1, 700, 65_536, 1_000_000])
+def test_past_its_limit_the_beginning_and_the_end_are_kept(path: Path, step: int) -> None:
+    log = log_of(path, 100_000)
+    text = b"".join(b"%09d\n" % number for number in range(30_000))
+    for start in range(0, 300_000, step):
+        log.write(STDOUT, text[start : start + step])
+    assert path.read_bytes() == text[:50_000]
+    end = b"".join(data for _, data in tail(path))
+    assert (text.endswith(end), 43_000 < len(end) <= 50_000) == (True, True)
+    assert (tail(path)[0][0], log.size, log.dropped) == (300_000 - len(end), 300_000, 250_000 - len(end))
 
 
-def test_a_limit_of_nothing_keeps_the_mark_alone(path: Path) -> None:
+def test_a_limit_of_nothing_keeps_nothing(path: Path) -> None:
     log = log_of(path, 0)
     log.write(STDOUT, b"abc")
-    assert (path.read_bytes(), log.dropped) == (mark(0), 3)
+    assert (kept(path), log.dropped, log.size) == (0, 3, 3)
 
 
 def test_what_tells_the_streams_apart_counts_towards_the_limit(path: Path) -> None:
     """Else a run that changes streams with every byte would fill the disk beside its log."""
-    log = log_of(path, 1000)
-    for number in range(2000):
+    log = log_of(path, 100_000)
+    for number in range(20_000):
         log.write(number % 2, b"x")
-    assert log.is_full
-    assert Path(str(path) + STREAMS_SUFFIX).stat().st_size + log.size <= 1000 + len(mark(1000)) + 2 * RECORD
+    assert kept(path) <= 100_000 + 2 * RECORD
+    assert log.dropped > 0
 
 
-def test_our_own_word_is_said_whatever_the_limit(path: Path) -> None:
-    log = log_of(path, 3)
-    log.write(STDOUT, b"abcdef")
+def test_each_file_of_the_end_has_its_own_streams(path: Path) -> None:
+    log = log_of(path, 20_000)
+    log.write(STDOUT, bytes(10_000))
+    log.write(STDERR, b"a" * 5000)
+    log.write(STDOUT, b"b" * 1000)
+    folder = Path(str(path) + TAIL_SUFFIX)
+    first, second = sorted(folder.glob("*[0-9]"))
+    assert (streams(first), streams(second)) == ([(0, STDERR)], [(0, STDERR), (5000 - 4096, STDOUT)])
+
+
+def test_a_note_is_kept_whatever_the_limit(path: Path) -> None:
+    log = log_of(path, 20_000)
+    log.write(STDOUT, b"x" * 100_000)
     log.note("it left 1 behind")
-    assert path.read_bytes() == b"abc" + mark(3) + b"[semantica: it left 1 behind]\n"
-    assert streams(path) == [(3, STDERR)], "what we say is not what the command wrote to its stdout"
+    assert tail(path)[-1][1].endswith(b"[semantica: it left 1 behind]\n")
 
 
 @contextmanager
@@ -130,11 +148,11 @@ def test_a_full_disk_is_counted_and_named_and_ends_nothing(path: Path) -> None:
 
 
 def test_what_is_dropped_is_counted_though_the_limit_is_reached_too(path: Path) -> None:
-    log = log_of(path, 6)
+    log = log_of(path, 12)
     with four_bytes():
         log.write(STDOUT, b"abcde")
         log.write(STDOUT, b"fghij")
-    assert (path.read_bytes(), log.dropped >= 6) == (b"abcd", True)
+    assert (path.read_bytes(), log.dropped >= 2) == (b"abcd", True)
     log.close()
 
 

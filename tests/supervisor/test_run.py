@@ -2,6 +2,7 @@
 
 import os
 import resource
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,8 +52,7 @@ def to_the_end(run: Run) -> dict[str, int]:
     """Its pipes read until they close, its process reaped; how it ended."""
     run.close_writing_ends()
     for pipe in run.pipes:
-        os.set_blocking(pipe, True)
-        while run.pump(pipe):
+        while select.select([pipe], [], []) and run.pump(pipe):
             pass
     run.close_pipes()
     run.status = os.waitpid(run.pid, 0)[1]
@@ -112,7 +112,7 @@ def test_an_endless_line_takes_no_room_but_its_chunk(echo: SpawnRequest, started
     run = begin(echo, started, argv=["head", "-c", "20000000", "/dev/zero"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     to_the_end(run)
-    assert run.log.dropped == 20_000_000 - 100_000
+    assert 20_000_000 - 100_000 <= run.log.dropped < 20_000_000 - 90_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 5000
 
 
