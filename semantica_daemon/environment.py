@@ -2,6 +2,7 @@
 to the environment of its caller, the daemon to its own."""
 
 import os
+from binascii import b2a_base64
 
 NAMES = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR", "EDITOR",
@@ -30,9 +31,20 @@ def is_allowed(name: str) -> bool:
     return name in NAMES or name.startswith(PREFIXES)
 
 
+def environment_to_send(environment: "os._Environ[str] | dict[str, str]") -> "dict[str, str | dict[str, str]]":
+    """The environment as the client hands it over with a command, without the variables that only the daemon sets. A
+    value that is not UTF-8 is sent as base64."""
+    chosen = {name: value for name, value in environment.items() if not is_reserved(name) and is_text(name)}
+    return {name: value if is_text(value) else _packed(value) for name, value in chosen.items()}
+
+
+def _packed(value: str) -> "dict[str, str]":
+    return {"base64": b2a_base64(os.fsencode(value), newline=False).decode()}
+
+
 def variables_to_send(environment: "os._Environ[str] | dict[str, str]", everything: bool = False) -> dict[str, str]:
-    """What the client sends along with a command: the allowed variables, or all of them, as far as a job may be given
-    them and JSON can carry them."""
+    """What the client stores in a template: the allowed variables, or all of them, as far as a job may be given them
+    and JSON can carry them."""
     chosen = environment if everything else allowed(environment)
     return {name: value for name, value in chosen.items() if may_be_given(name) and is_text(value)}
 

@@ -10,7 +10,7 @@ import sys
 
 from semantica_daemon import paths as locations
 from semantica_daemon.cli import last_job
-from semantica_daemon.environment import is_text, variables_to_send
+from semantica_daemon.environment import environment_to_send, is_text
 
 # The options that have a value, and the fields they set.
 VALUES = {
@@ -53,7 +53,7 @@ def parse(arguments: list[str]) -> "tuple[dict[str, object], bool]":
     spec, quiet = _options(arguments[:place])
     job_type = job_type_of(argv, spec.get("subject_key"))  # type: ignore[arg-type]
     spec |= command_fields(argv, cwd, current_umask(), job_type)
-    spec["env_vars"] = variables_to_send(os.environ)
+    spec["environment"] = environment_to_send(os.environ)
     return spec, quiet
 
 

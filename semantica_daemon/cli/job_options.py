@@ -61,8 +61,9 @@ WHAT_IS_RUN = [
     Option("-C, --cwd DIR", "folder to run in (default: the current one)"),
     Option("--umask OCTAL", "umask (default: yours)", umask),
     Option("-e, --env NAME[=VALUE]", action="append", default=[],
-           help="pass one more variable: yours, or with this value (PATH, HOME, LANG … are always passed)"),
-    Option("--env-all", "pass your whole environment"),
+           help="set a variable: to yours, or to this value; a secret named here is required"),
+    Option("--clean-env", "pass only PATH, HOME, LANG … and what --env names, not your whole environment"),
+    Option("--env-all", "store your whole environment, without secrets, in a template; a job gets it anyway"),
     Option("--stdin", "pass all of stdin, up to 10 MB of text"),
     Option("--leftovers {end,keep}", "what happens to processes it leaves behind (end)", field="leftovers"),
     Option("-Q, --queue NAME", "the queue (default)", field="queue"),
@@ -118,8 +119,8 @@ def option_of(field: str) -> str | None:
     return FIELDS[field].names[-1] if field in FIELDS else OTHER_NAMES.get(field)
 
 
-def job_spec(arguments: Any) -> Json:
-    """The fields that are given."""
+def job_spec(arguments: Any, in_template: bool = False) -> Json:
+    """The fields that are given. `in_template`: for a template, which is not handed the whole environment."""
     spec: Json = {}
     schedule: Json = {}
     for field, option in FIELDS.items():
@@ -130,7 +131,7 @@ def job_spec(arguments: Any) -> Json:
     schedule |= _events(arguments.on_event)
     if schedule:
         spec["schedule"] = {"type": kind, **schedule}
-    return spec | _newest_wins(arguments) | payload.fields(arguments)
+    return spec | _newest_wins(arguments) | payload.fields(arguments, in_template)
 
 
 def _events(given: list[tuple[str, str | None]]) -> Json:

@@ -10,23 +10,28 @@ from semantica_daemon.cli.format import clean
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.exit_codes import DATA
 from semantica_daemon.client.json_types import Any, Json
-from semantica_daemon.environment import is_text, may_be_given, variables_to_send
+from semantica_daemon.environment import allowed, environment_to_send, is_text, may_be_given, variables_to_send
 
 LARGEST_STDIN = 10_000_000
-FOR_COMMANDS = ("cwd", "umask", "env", "env_all", "stdin")
+FOR_COMMANDS = ("cwd", "umask", "env", "env_all", "clean_env", "stdin")
 USE_A_FILE = "put it into a file and pass the file's name to the command"
 
 
-def fields(arguments: Any) -> Json:
-    """The fields of a JobSpec that say what is run."""
+def fields(arguments: Any, in_template: bool = False) -> Json:
+    """The fields of a JobSpec that say what is run. A template and its jobs have only the short list of the caller's
+    variables, so that what they do depends little on the shell that made them."""
+    if arguments.clean_env and arguments.env_all:
+        raise CommandFailed("--clean-env and --env-all are both given", "give only one of them")
     if getattr(arguments, "template", None) is not None:
         return _changes_to_template(arguments)
-    return _command(arguments) if arguments.command else _handler(arguments)
+    if not arguments.command:
+        return _handler(arguments)
+    return _command(arguments) | ({"env_vars": _variables(arguments)} if in_template else _environment(arguments))
 
 
 def _changes_to_template(arguments: Any) -> Json:
     """The fields that override the template; `complete` adds the rest from it."""
-    found = _command(arguments) if arguments.command else _changes(arguments)
+    found = _command(arguments) | {"env_vars": _variables(arguments)} if arguments.command else _changes(arguments)
     found.pop("job_type", None)
     named = {} if arguments.type is None else {"job_type": arguments.type}
     return {**found, **named, "template_id": arguments.template}
@@ -40,8 +45,8 @@ def _changes(arguments: Any) -> Json:
         payload["umask"] = arguments.umask
     if arguments.stdin:
         payload["stdin"] = _stdin()
-    named = arguments.env or arguments.env_all
-    return {"payload": payload} | ({"env_vars": _variables(arguments, not arguments.env_all)} if named else {})
+    variables = _variables(arguments) if arguments.env_all else _named(arguments)
+    return {"payload": payload} | ({"env_vars": variables} if variables else {})
 
 
 def complete(client: Client, spec: Json) -> Json:
@@ -91,7 +96,7 @@ def _command(arguments: Any) -> Json:
     found: Json = command_fields(argv, _folder(arguments.cwd), umask, job_type)
     if arguments.stdin:
         found["payload"]["stdin"] = _stdin()
-    return {**found, "env_vars": _variables(arguments)}
+    return found
 
 
 def _folder(given: str | None) -> str:
@@ -116,9 +121,22 @@ def _stdin() -> str:
         raise CommandFailed(f"stdin is not UTF-8 text (byte {error.start})", USE_A_FILE, DATA) from None
 
 
-def _variables(arguments: Any, only_named: bool = False) -> dict[str, str]:
-    """The caller's variables, those of the allow-list or all of them, and those named by --env."""
-    found = {} if only_named else variables_to_send(os.environ, arguments.env_all)
+def _environment(arguments: Any) -> Json:
+    """The caller's whole environment, or the short list of it, and the variables named by --env."""
+    found: Json = environment_to_send(allowed(os.environ) if arguments.clean_env else os.environ)
+    if arguments.cwd is not None and "PWD" in found:
+        found["PWD"] = _folder(arguments.cwd)
+    named = _named(arguments)
+    return {"environment": found} | ({"env_vars": named} if named else {})
+
+
+def _variables(arguments: Any) -> dict[str, str]:
+    """The caller's variables, those of the short list or all of them, and those named by --env."""
+    return variables_to_send(os.environ, arguments.env_all) | _named(arguments)
+
+
+def _named(arguments: Any) -> dict[str, str]:
+    found = {}
     for text in arguments.env:
         name, given, value = text.partition("=")
         if not may_be_given(name):

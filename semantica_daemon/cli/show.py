@@ -19,6 +19,7 @@ NAMED_FIELDS = {
     "tag": "user_tag", "group": "chain_group_id", "key": "idempotency_key", "template": "template_id",
     "schedule": "schedule_id", "subject": "subject_key",
 }  # fmt: skip
+NOT_KEPT = "secrets are kept in memory only, until the job ends or the daemon stops"
 Rows = Iterator[tuple[str, object]]
 
 
@@ -52,7 +53,7 @@ def _identity(job: Json) -> Rows:
 
 
 def _what_is_run(job: Json) -> Rows:
-    payload, variables = job["payload"] or {}, sorted((job["env_vars"] or {}).items())
+    payload = job["payload"] or {}
     if not command(job):
         yield "payload", short_json(payload) if payload else None
         return
@@ -60,8 +61,19 @@ def _what_is_run(job: Json) -> Rows:
     yield "folder", payload.get("cwd") or "-"
     yield "umask", optional("{:03o}".format, payload.get("umask"))
     yield "stdin", optional(lambda text: size(len(text.encode())), payload.get("stdin"))
-    names = " ".join(f"{name}=***" if value == "***" else name for name, value in variables)
-    yield "environment", names or None
+    yield from _variables(job)
+
+
+def _variables(job: Json) -> Rows:
+    """The names of those that were set by name, and of those that came along and that not every job has."""
+    came_along = job["environment"] or {"names": [], "secrets": [], "left_out": []}
+    named = job["env_vars"] or {}
+    left_out = [name for name in came_along["left_out"] if name not in named]
+    secrets = {name for name, value in named.items() if value == "***"} | set(came_along["secrets"]) - set(left_out)
+    plain = set(came_along["names"]) | named.keys()
+    names = sorted(plain | secrets)
+    yield "environment", " ".join(f"{name}=***" if name in secrets else name for name in names) or None
+    yield "left out", f"{' '.join(left_out)} ({NOT_KEPT})" if left_out else None
 
 
 def _limits(job: Json) -> Rows:

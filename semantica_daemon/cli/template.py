@@ -32,7 +32,7 @@ def spec_of(arguments: Any, terminal: Terminal, what: str) -> Json:
     for name in filter(environment.is_secret, [one.partition("=")[0] for one in arguments.env]):
         hint = "let the command read it from a file or a keyring, where it runs"
         raise CommandFailed(f"--env {name}: secrets are never stored, so {what} cannot have it", hint)
-    found = job_options.job_spec(arguments)
+    found = job_options.job_spec(arguments, in_template=True)
     secret = [name for name in found.get("env_vars", {}) if environment.is_secret(name)]
     for name in secret:
         del found["env_vars"][name]

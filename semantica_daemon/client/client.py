@@ -11,7 +11,7 @@ from semantica_daemon.client.connection import NO_WAKEUP, Connection
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Any, Json
 from semantica_daemon.client.subscription import Subscription, events_of
-from semantica_daemon.environment import variables_to_send
+from semantica_daemon.environment import environment_to_send
 
 BACK_WITHIN_S = 5.0
 USUAL_WAIT_MS = 8000
@@ -96,9 +96,9 @@ class Client:
         return ack
 
     def run(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Json:
-        """Runs a command as a job, with the variables of our environment that commands need; returns the finished job
-        with its runs."""
-        usual = {"job_type": os.path.basename(argv[0])[:128] or "command", "env_vars": variables_to_send(os.environ)}
+        """Runs a command as a job, with our environment; returns the finished job with its runs."""
+        name = os.path.basename(argv[0])[:128] or "command"
+        usual = {"job_type": name, "environment": environment_to_send(os.environ)}
         command = {"payload": {"argv": argv, "cwd": cwd or os.getcwd()}, "execution_mode": "SUBPROCESS"}
         return self.wait(self.enqueue(**{**usual, **command, **spec})["job_id"])
 
