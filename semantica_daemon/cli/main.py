@@ -107,8 +107,10 @@ def run_command(name: str, rest: list[str]) -> int:
 def unknown_command(name: str) -> CommandFailed:
     import difflib  # noqa: PLC0415
 
+    from semantica_daemon.cli.other_words import same_here  # noqa: PLC0415
+
     hint = "`semantica --help` lists the commands"
     if name.startswith("-"):
         return CommandFailed(f"{name} is not an option that may precede a command", hint)
-    near = difflib.get_close_matches(name, [*COMMANDS, "help"], 1)
-    return CommandFailed(f"there is no command {name}", f"did you mean `semantica {near[0]}`?" if near else hint)
+    same = same_here(name) or next(iter(difflib.get_close_matches(name, [*COMMANDS, "help"], 1)), "")
+    return CommandFailed(f"there is no command {name}", f"did you mean `semantica {same}`?" if same else hint)

@@ -22,5 +22,6 @@ COMMAND = Command(
   semantica restart                    after an upgrade or a change of config.toml
   semantica restart --timeout 30s
 
+`semantica retry` runs a job again.
 With --json: {"stopped": …, "pid": …}; "stopped" is false when no daemon was running.""",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from semantica_daemon.cli.commands import COMMANDS, OVERVIEW
+from semantica_daemon.cli.other_words import SAME_HERE
 from tests.cases import each_case
 from tests.cli.command_line import COMMAND, Line
 from tests.client.fake_daemon import answer, peer
@@ -14,6 +15,13 @@ from tests.harness import Process
 
 HEAVY = {"rich", "typing", "pathlib", "asyncio", "subprocess", "msgspec", "anyio", "structlog", "tempfile", "shutil",
          "datetime", "difflib", "urllib", "inspect", "logging", "tomllib", "base64", "dataclasses"}  # fmt: skip
+
+
+OTHER_TOOLS = {
+    "top": "status", "ps": "list", "rm": "cancel", "kill": "cancel", "rerun": "retry", "inspect": "show",
+    "follow": "logs -f", "pause": "queue pause", "enqueue": "add", "shutdown": "stop", "crontab": "schedule",
+    "enable": "service install", "journalctl": "service logs",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,6 +55,14 @@ def test_the_overview_names_every_command_and_fits_a_terminal() -> None:
     assert len(OVERVIEW.splitlines()) <= 30
 
 
+def test_every_suggested_command_exists(bare: Line) -> None:
+    for suggested in SAME_HERE:
+        name, _, rest = suggested.partition(" ")
+        assert name in COMMANDS
+        if rest and not rest.startswith("-"):
+            assert bare(name, rest, "--help").code == 0, suggested
+
+
 @each_case("name", sorted(COMMANDS))
 def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
     result = bare(name, "--help")
@@ -61,6 +77,8 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
     ("words", "sentence"),
     [
         (("lst",), "did you mean `semantica list`?"),
+        *(((word,), f"did you mean `semantica {same}`?") for word, same in OTHER_TOOLS.items()),
+        (("restart", "abcd"), "abcd is not known here"),
         (("cancle", "x"), "did you mean `semantica cancel`?"),
         (("frobnicate",), "`semantica --help` lists the commands"),
         (("--frobnicate",), "is not an option that may precede a command"),
