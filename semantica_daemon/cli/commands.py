@@ -47,9 +47,10 @@ A job is named by its id, by the first 4 or more characters of it, or by @last: 
 
 EXIT_CODES = """\
 exit codes
-  run and wait return the job's own code: the command's exit code; 128 + n when signal n ended it; 127 not found;
-  126 found, but it cannot be run; 124 it took longer than its --timeout, or the wait did; 1 it ended without a code
-  (cancelled, superseded, skipped); 128 + n when signal n ended `run` while the job goes on: 130 for Ctrl-C.
+  run and wait return the job's own code: the command's exit code; 128 + n when signal n ended it, or ended `run` while
+  the job goes on: 130 for Ctrl-C; 127 not found; 126 found, but it cannot be run; 124 it took longer than its
+  --timeout, or the wait did; 1 it ended without a code (cancelled, superseded, skipped) or failed without one
+  (deadline, daemon stopped, a handler).
   64 wrong arguments, or a method or value the daemon does not know     69 no daemon
   65 wrong data: no such job, an ambiguous id, a conflicting key or generation, a payload that does not fit
   70 an error inside Semantica   75 try again later   77 not permitted   78 configuration

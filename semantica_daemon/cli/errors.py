@@ -30,10 +30,12 @@ SHELL_HINTS = {
 MISSING_OPTIONS = {
     "generation": "add --subject NAME",
     "force": "add --newest-wins FILE, or --subject NAME with --generation N",
-    "debounce_ms": "add --subject NAME, and not --supersede none",
+    "debounce_ms": "with --supersede none there is no newer job to wait for: leave it out as well",
     "max_wait_ms": "add --debounce D, no longer than --max-wait",
     "stop_when_lost": "add --when-idle or --on-power",
 }
+# By the field: a problem that the daemon describes in words of the protocol.
+SHELL_PROBLEMS = {"debounce_ms": "--debounce needs --subject or --newest-wins"}
 
 
 class CommandFailed(Exception):
@@ -58,8 +60,11 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
     # The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`.
     field = str(error.data.get("path") or "").removeprefix("$.").removeprefix("spec.").partition("[")[0]
     option = option_of(field)
+    hint = _hint(error.data, field, command)
+    if field in SHELL_PROBLEMS and error.data.get("rule") != "schema":
+        return SHELL_PROBLEMS[field], hint
     problem = prose.requirement(str(error.data.get("problem") or error.message))
-    return error.message if option is None else f"{option}: {problem}", _hint(error.data, field, command)
+    return error.message if option is None else f"{option}: {problem}", hint
 
 
 def _hint_after_loss() -> str:

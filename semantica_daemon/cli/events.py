@@ -120,7 +120,7 @@ def sequence(text: str) -> int:
 
 OPTIONS = [
     Option("-f, --follow", "print events as they happen, until Ctrl-C"),
-    Option("--since N", "all events after sequence N; 0 is the oldest that is kept", sequence),
+    Option("--since N", "all events after sequence N; 0 for all", sequence),
     Option("-n, --lines N", f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})",
            sequence, default=DEFAULT_LINES),
     Option("--job ID", "about this job", ids.check),
@@ -139,5 +139,5 @@ COMMAND = Command(
   semantica events --job @last
   semantica events -f --since 0 --json | jq .event_type
 
-With --json: one event a line; events that retention removed are named by one of type stream.gap.""",
+With --json: one event a line; one of type stream.gap stands where the database was replaced.""",
 )

@@ -80,7 +80,7 @@ STARTS = Group("when it starts", [
     Option("--when-idle", "when the machine is idle (see `semantica machine`)", field="schedule.wait_for_idle"),
     Option("--on-power", "when the machine is on mains power", field="schedule.require_charging"),
     Option("--on-event KEY[=VALUE]", type=event, action="append", default=[],
-           help="after `semantica emit KEY[=VALUE]` (repeat it with a value for further events)"),
+           help="after `semantica emit KEY[=VALUE]` (may be repeated; at most one of them without a value)"),
     Option("--stop-when-lost", "when idle or power is lost, end the run and wait again", field="stop_when_lost"),
     Option("--debounce D", "when no newer job of its subject was added for this long", duration, "debounce_ms"),
     Option("--max-wait D", "the longest that --debounce may delay it", duration, "max_wait_ms"),
@@ -89,9 +89,12 @@ STARTS = Group("when it starts", [
 NEWEST_WINS = Group("newest wins", [
     Option("-s, --subject WHAT",
            "what it is about: a newer job of the same subject and type replaces it", field="subject_key"),
-    Option("--generation N", "version of the subject; must grow (default: counted)", whole_number, "generation"),
-    Option("--newest-wins PATH", "subject = this file, generation = its time of change"),
-    Option("--supersede {lane,subject,none}", "which jobs it replaces: of its type, of any, none", field="supersede"),
+    Option("--generation N",
+           "version number of the subject; a job with a lower one than the newest known is not run "
+           "(default: one more each time)", whole_number, "generation"),
+    Option("--newest-wins PATH", "subject = the absolute path of this file, generation = its time of change"),
+    Option("--supersede {lane,subject,none}",
+           "waiting jobs it replaces: same subject and type (lane), same subject (subject), none", field="supersede"),
     Option("--force", "run this generation again when its job has ended", field="force"),
     Option("--on-running {finish,cancel}", "let an older job that is running finish, or cancel it", field="on_running"),
 ])  # fmt: skip
@@ -101,9 +104,13 @@ RUNS = Group("runs", [
     Option("--attempts N",
            "how many runs it gets when it fails (1); 0 and 1 both mean one run", whole_number, "max_attempts"),
     Option("--backoff D", "delay before the second run; doubles (1s)", duration, "backoff_base_ms"),
-    Option("--ttl D", "skip it when it has waited this long for a slot", duration, "ttl_ms"),
-    Option("--deadline WHEN", "do not start it after this", instant, "deadline"),
-    Option("--on-interrupt {fail,requeue}", "when the daemon dies during its run (fail)", field="on_interrupt"),
+    Option("--ttl D",
+           "skip it when it has waited this long for a slot (time spent waiting for an event or a time does not count)",
+           duration, "ttl_ms"),
+    Option("--deadline WHEN", "skip it, or end its run, at this time", instant, "deadline"),
+    Option("--on-interrupt {fail,requeue}",
+           "when the daemon is stopped or dies during its run: end as FAILED (fail), or run again (requeue)",
+           field="on_interrupt"),
 ], "D: 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds")  # fmt: skip
 ATTACHED = Group("while it is followed", [
     Option("--cancel-on-interrupt", "cancel the job at the first Ctrl-C, SIGTERM or SIGHUP"),

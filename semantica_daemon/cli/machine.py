@@ -9,7 +9,7 @@ COLUMNS: tables.Columns = {
     "kind": "kind",
     "source": "source",
     "answer": lambda source: {True: "yes", False: "no", None: None}[source["answer"]],
-    "no input for": lambda source: optional(prose.duration, source["idle_for_ms"]),
+    "idle for": lambda source: optional(prose.duration, source["idle_for_ms"]),
     "detail": lambda source: source["detail"] or None,
 }
 
@@ -40,7 +40,8 @@ def power(found: Json) -> str:
 
 def _watching(found: Json) -> str:
     watched = " and ".join(found["watching"])
-    return f"{watched}, because jobs wait for it" if watched else "nothing at the moment"
+    pronoun = "it" if len(found["watching"]) == 1 else "them"
+    return f"{watched}, because jobs wait for {pronoun}" if watched else "nothing at the moment"
 
 
 COMMAND = Command(

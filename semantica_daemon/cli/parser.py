@@ -14,7 +14,7 @@ from semantica_daemon.client.json_types import Any
 OTHER_WORDS = {"run": "trigger", "add": "put", "create": "put", "set": "put", "remove": "delete", "rm": "delete"}
 SHARED = Group("options of every command", [
     Option("--json", "print JSON, in a stable shape", dest="as_json"),
-    Option("-q, --quiet", "print only data; of jobs only the ids"),
+    Option("-q, --quiet", "no messages; for jobs print only ids"),
     Option("--no-autostart", "do not start the daemon when there is none"),
     Option("-h, --help", "show this help", action="help"),
 ])  # fmt: skip

@@ -154,7 +154,7 @@ CRON_HELP = "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …"
 ZONE = Option("--zone ZONE", "the time zone of CRON (default: yours)")
 POLICIES = [
     Option("--misfire {run_once,skip,run_all}",
-           "instants missed while no daemon ran: add one job (run_once), none, or all"),
+           "times missed while no daemon ran: add one job (run_once), none, or all"),
     Option("--overlap {queue,skip,supersede}",
            "its previous job is not over: wait for it (queue), add none, or replace it"),
 ]  # fmt: skip
@@ -191,12 +191,12 @@ COMMAND = Subcommands(
                              "nightly", _report_trigger),
         "delete": each_name("schedule.delete", "Delete schedules; the jobs they added stay.", "nightly",
                             lambda *_: "is deleted; its template and the jobs it added stay"),
-        "next": Command("Show its next instants.", print_next, [NAME, LIMIT], "semantica schedule next nightly -n 3"),
+        "next": Command("Show its next times.", print_next, [NAME, LIMIT], "semantica schedule next nightly -n 3"),
     },
     """
   semantica schedule
   semantica add --every '0 3 * * *' --name backup -- ./backup.sh     the short way to make one
   semantica schedule put nightly --template backup --cron '@daily' --misfire skip
   semantica schedule next nightly
-  semantica schedule trigger nightly                                  a job now; its instants do not change""",
+  semantica schedule trigger nightly                                  a job now; its times do not change""",
 )  # fmt: skip

@@ -29,7 +29,7 @@ def stop_daemon(terminal: Terminal, timeout_ms: int | None) -> bool:
         grace = prose.duration(client.call("admin.config")["daemon"]["grace_ms"])
         client.call("admin.shutdown", reason="semantica stop")
     if system["running"]:
-        terminal.note(f"{prose.count(system['running'], 'running job')}: up to {grace} to end")
+        terminal.note(f"ending {prose.count(system['running'], 'running job')} (SIGTERM, SIGKILL after {grace})…")
     if not daemon_lock.wait_until_free(terminal.paths.lock, timeout_ms, system["pid"]):
         late = prose.duration(timeout_ms or 0)
         raise CommandFailed(f"the daemon is still running after {late}", "`semantica stop` waits for it", TIMED_OUT)
@@ -48,7 +48,8 @@ def _without_connection(terminal: Terminal, missing: NoDaemon, timeout_ms: int) 
 
 
 COMMAND = Command(
-    "Stop the daemon. Running jobs get their grace period; waiting jobs are kept.",
+    "Stop the daemon. Running jobs are ended and recorded as FAILED, unless they have attempts left or "
+    "`--on-interrupt requeue`; waiting jobs are kept.",
     run,
     [TIMEOUT],
     """

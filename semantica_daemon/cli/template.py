@@ -15,7 +15,7 @@ COLUMNS: tables.Columns = {
 }
 # Options that make sense for one job only, and what to use instead.
 OF_ONE_JOB = {
-    "at": "use --every, or --after, which counts from each instant",
+    "at": "leave out --at; `--after 5m` delays each job of the schedule",
     "key": "with a key all of them would be the same job",
     "generation": "the daemon counts: give only --subject",
     "newest_wins": "the time of change is fixed now: use --subject",

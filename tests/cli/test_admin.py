@@ -91,7 +91,7 @@ def test_stop_comes_back_when_the_daemon_is_gone(home: Path, tmp_path: Path) -> 
         with open(home / "daemon.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         assert (result.code, result.out) == (0, "")
-        assert "1 running job: up to 5s to end" in result.err
+        assert "ending 1 running job (SIGTERM, SIGKILL after 5s)…" in result.err
         assert "the daemon has stopped" in result.err
         assert process.process.wait(40) == 0
     again = line("stop")
