@@ -1,26 +1,19 @@
 """`semantica cancel`: ends jobs by id, tag, group, subject or queue, and returns when they are gone."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import ids
+from semantica_daemon.cli import ids, selection
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.client import Client
 
 FIRST_WAIT_MS = 1000
 MOST_IDS = 1000
-# Each with the phrase about the jobs it selects.
-SELECTORS = {
-    "has tag": Option("-t, --tag TAG", "every live job with this tag", field="user_tag"),
-    "is in group": Option("-g, --group GROUP", "every live job of this group", field="chain_group_id"),
-    "is about": Option("-s, --subject SUBJECT", "every live job about this subject", field="subject_key"),
-    "is in queue": Option("-Q, --queue QUEUE", "every live job of this queue", field="queue"),
-}
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
-        selection, phrase = _selection(client, arguments, terminal)
-        result = _cancel(client, arguments, terminal, selection)
+        params, phrase = _selection(client, arguments, terminal)
+        result = _cancel(client, arguments, terminal, params)
     if terminal.as_json:
         return terminal.print_json(result)
     cancelled, cancelling = result["cancelled"], result["cancelling"]
@@ -40,22 +33,20 @@ def run(arguments: Any, terminal: Terminal) -> None:
 
 def _selection(client: Client, arguments: Any, terminal: Terminal) -> tuple[Json, str]:
     """The parameters of job.cancel that select the jobs, and a phrase about these jobs."""
-    given = {one.field: value for one in SELECTORS.values() if (value := getattr(arguments, one.dest)) is not None}
+    found, phrase = selection.given("cancel", arguments)
     if arguments.id:
-        given["job_ids"] = [ids.resolve(client, terminal.paths, text) for text in arguments.id]
-    if len(given) != 1:
-        what = "no jobs are selected" if not given else f"{len(given)} selections at once"
-        raise CommandFailed(f"cancel: {what}", "give ids, or one of --tag, --group, --subject, --queue")
-    if len(given.get("job_ids", ())) > MOST_IDS:
+        found["job_ids"] = [ids.resolve(client, terminal.paths, text) for text in arguments.id]
+    if not found:
+        raise CommandFailed("cancel: no jobs are selected", "give ids, or one of --tag, --group, --subject, --queue")
+    if len(found.get("job_ids", ())) > MOST_IDS:
         raise CommandFailed(f"cancel: more than {MOST_IDS} ids at once", "use a tag, or xargs -n 1000")
-    phrases = [f"{phrase} {given[one.field]}" for phrase, one in SELECTORS.items() if one.field in given]
-    return given, phrases[0] if phrases else "was named"
+    return found, phrase
 
 
-def _cancel(client: Client, arguments: Any, terminal: Terminal, selection: Json) -> Json:
+def _cancel(client: Client, arguments: Any, terminal: Terminal, params: Json) -> Json:
     """The result of job.cancel, after the running jobs have ended, unless --no-wait is given."""
     wait_ms = 0 if arguments.no_wait else FIRST_WAIT_MS
-    result: Json = client.call("job.cancel", **selection, reason=arguments.reason or "", wait_ms=wait_ms)
+    result: Json = client.call("job.cancel", **params, reason=arguments.reason or "", wait_ms=wait_ms)
     if arguments.no_wait or not result["cancelling"]:
         return result
     count = prose.count(len(result["cancelling"]), "job")
@@ -67,7 +58,7 @@ def _cancel(client: Client, arguments: Any, terminal: Terminal, selection: Json)
 
 OPTIONS = [
     Option("id ID", "ids, prefixes of ids, or @last", ids.check, nargs="*"),
-    *SELECTORS.values(),
+    *selection.SELECTORS.values(),
     Option("--reason TEXT", "kept with the jobs' events"),
     Option("--no-wait", "do not wait until they are gone"),
 ]

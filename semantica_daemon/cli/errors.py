@@ -13,6 +13,7 @@ EXIT_CODES = {
     -32600: DATA, -32603: INTERNAL, -32800: TEMPORARY, 4001: DATA, 4002: DATA, 4003: TEMPORARY, 5001: INTERNAL,
     5002: INTERNAL,
 }  # fmt: skip
+MOST_CANDIDATES = 10
 # By the stable code of a refusal whose own hint speaks of methods; the names in braces are fields of its data.
 SHELL_HINTS = {
     "E_JOB_NOT_FOUND": "`semantica list` shows the jobs",
@@ -81,8 +82,17 @@ def _hint(data: Json, field: str, command: str) -> str:
         return f"`semantica {command} --help` describes its options"
     if data.get("code") == "E_PARAMS" and field in MISSING_OPTIONS:
         return MISSING_OPTIONS[field]
+    if data.get("code") == "E_AMBIGUOUS_ID":
+        return f"give more characters: {_candidates(data.get('matches') or [])}"
     template = SHELL_HINTS.get(str(data.get("code")))
     return str(data.get("hint") or "") if template is None else template.format_map(data)
+
+
+def _candidates(job_ids: list[str]) -> str:
+    """The first ids, each as long as it takes to tell it from the others."""
+    length = next((end for end in range(8, 36) if len({one[:end] for one in job_ids}) == len(job_ids)), 36)
+    shown = [one[:length] for one in job_ids[:MOST_CANDIDATES]]
+    return ", ".join(shown) + (" …" if len(job_ids) > MOST_CANDIDATES else "")
 
 
 def exit_code(error: Exception) -> int:

@@ -3,12 +3,12 @@
 from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.parser import positive
+from semantica_daemon.cli.selection import LIVE, PAGE
 from semantica_daemon.cli.times import past
 from semantica_daemon.client.client import ENDED_STATES, Client
 
-LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 STATE_GROUPS = {"LIVE": LIVE, "WAITING": LIVE[1:], "ENDED": ENDED_STATES, "SKIPPED": ENDED_STATES[4:]}
-DEFAULT_LIMIT, PAGE = 20, 200
+DEFAULT_LIMIT = 20
 
 
 def run(arguments: Any, terminal: Terminal) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from semantica_daemon import prose
-from semantica_daemon.cli import events, ids, outcome
+from semantica_daemon.cli import events, format, outcome, selection
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Options, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
@@ -31,12 +31,20 @@ def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.lines is not None and arguments.lines < 0:
         raise CommandFailed("logs: -n needs a number of lines")
     with terminal.client() as client:
-        job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
-        if job["execution_mode"] == "IN_PROCESS":
-            return _print_log_events(client, terminal, job, arguments)
-        last = _print_run(client, terminal, job["job_id"], arguments)
-        if arguments.follow and arguments.run is None:
-            _follow(client, terminal, job["job_id"], arguments, last)
+        chosen = selection.job_ids(client, terminal, "logs", arguments)
+        for job_id in chosen:
+            job = client.call("job.get", job_id=job_id)
+            if len(chosen) > 1:
+                terminal.note(f"job {prose.short_id(job['job_id'])}: {format.command(job) or job['job_type']}")
+            _print_log(client, terminal, job, arguments)
+
+
+def _print_log(client: Client, terminal: Terminal, job: Json, arguments: Any) -> None:
+    if job["execution_mode"] == "IN_PROCESS":
+        return _print_log_events(client, terminal, job, arguments)
+    last = _print_run(client, terminal, job["job_id"], arguments)
+    if arguments.follow and arguments.run is None:
+        _follow(client, terminal, job["job_id"], arguments, last)
 
 
 def _print_run(client: Client, terminal: Terminal, job_id: str, arguments: Any) -> Json:
@@ -62,7 +70,8 @@ def _print_pieces(terminal: Terminal, arguments: Any, reply: Json, pieces: Itera
     for stream, data in pieces:
         if arguments.only in (None, stream):
             if terminal.as_json:
-                line = {"run": reply["run"], "stream": stream, "text": data.decode("utf-8", "replace")}
+                text = data.decode("utf-8", "replace")
+                line = {"run_id": reply["run_id"], "run": reply["run"], "stream": stream, "text": text}
                 terminal.print_json(line, lines=True)
             else:
                 write_all(DESCRIPTORS[stream], data)
@@ -104,7 +113,8 @@ def _print_event(terminal: Terminal, event: Json) -> None:
 
 
 OPTIONS: Options = [
-    ids.ONE_JOB,
+    selection.IDS,
+    *selection.SELECTORS.values(),
     Option("-f, --follow", "follow it until the job has ended"),
     Option("-n, --lines N", "only the last N lines of the present output", whole_number),
     Option("--run N", "the Nth attempt (default: the newest)", whole_number),
@@ -114,14 +124,15 @@ OPTIONS: Options = [
     ]),
 ]  # fmt: skip
 COMMAND = Command(
-    "Print the output of a job: its stdout on stdout, its stderr on stderr.",
+    "Print the output of jobs: their stdout on stdout, their stderr on stderr.",
     run,
     OPTIONS,
     """
-  semantica logs @last
+  semantica logs                       of the job you added last
   semantica logs -f 3f2a
+  semantica logs --tag nightly         of the live jobs, one after another; when none is live, of the newest
   semantica logs -n 20 --stderr 3f2a 2>&1 | less
   semantica logs --run 1 3f2a          the first of several attempts
 
-With --json: one line for each piece, {"run": 1, "stream": "stdout", "text": "…"}.""",
+With --json: one line for each piece, {"run_id": "…", "run": 1, "stream": "stdout", "text": "…"}.""",
 )

@@ -5,7 +5,8 @@ import os
 from semantica_daemon import VERSION, prose
 from semantica_daemon.cli import ids, job_table, queue, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
-from semantica_daemon.cli.list import DEFAULT_LIMIT, LIVE
+from semantica_daemon.cli.list import DEFAULT_LIMIT
+from semantica_daemon.cli.selection import LIVE
 from semantica_daemon.client.client import ENDED_STATES
 from semantica_daemon.paths import Paths, printable
 

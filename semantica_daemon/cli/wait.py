@@ -3,20 +3,21 @@
 import time
 
 from semantica_daemon import prose
-from semantica_daemon.cli import ids, outcome, times
+from semantica_daemon.cli import outcome, selection, times
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client.exit_codes import TIMED_OUT
 
 
 def run(arguments: Any, terminal: Terminal) -> int:
-    """Returns the exit code of the first job, in the order given, that did not succeed."""
+    """Returns the exit code of the first job, in the order given or of arrival, that did not succeed."""
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout / 1000
     codes = []
     with terminal.client() as client:
-        for text in arguments.id:
-            waited = client.wait_until(ids.resolve(client, terminal.paths, text), until)
+        chosen = selection.job_ids(client, terminal, "wait", arguments)
+        for job_id in chosen:
+            waited = client.wait_until(job_id, until)
             if terminal.as_json:
-                terminal.print_json(waited, lines=len(arguments.id) > 1)
+                terminal.print_json(waited, lines=len(chosen) > 1)
             codes.append(_report(waited, terminal))
     return next((code for code in codes if code), 0)
 
@@ -35,11 +36,11 @@ TIMEOUT = Option("--timeout D", "stop waiting after this, with exit code 124", t
 COMMAND = Command(
     "Wait until jobs have ended. Returns the job's own exit code; of several, that of the first that failed.",
     run,
-    [ids.JOBS, TIMEOUT],
+    [selection.IDS, *selection.SELECTORS.values(), TIMEOUT],
     """
-  semantica wait @last
+  semantica wait                       for the job you added last
   semantica wait 3f2a 81bc --timeout 10m
-  semantica list -q -t nightly | xargs semantica wait
+  semantica wait --tag nightly         for all that are live now; when none is, the newest that ended
 
 With --json: the result of job.wait, {"finished": …, "job": …}, one line for each job.""",
 )

@@ -6,7 +6,7 @@ from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.store.counts import INDEX_OF_LIVE
 from semantica_daemon.store.tx import Tx
 
-BY_PREFIX = "SELECT number, id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 3"
+BY_PREFIX = "SELECT number, id, state FROM jobs WHERE id >= :id AND id < :id || 'g' ORDER BY id LIMIT 11"
 
 
 def _jobs(index: str, where: str) -> str:

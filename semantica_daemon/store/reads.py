@@ -51,7 +51,7 @@ SELECT {rows.JOB_COLUMNS}, (
 FROM jobs
 WHERE id >= :id AND id < :id || 'g'
 ORDER BY id
-LIMIT 3
+LIMIT 11
 """
 LOGGED_RUN = """
 SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path

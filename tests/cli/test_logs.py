@@ -93,6 +93,25 @@ def test_it_follows_a_job_that_has_not_begun(line: Line) -> None:
     assert follower.result()[:2] == (0, "at last\n")
 
 
+def test_without_an_id_it_is_the_log_of_the_last_job(line: Line) -> None:
+    line("run", "--json", "--", "echo", "mine")
+    assert line("logs") == (0, "mine\n", "")
+
+
+def test_the_logs_of_a_selection_come_one_after_another(line: Line, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    names = [line("add", "-t", "pair", "--", "sh", "-c", f"echo {n}; cat go").out[:8] for n in (1, 2)]
+    follower = line.start("logs", "-f", "--tag", "pair")
+    follower.until("1\n")
+    for _ in names:
+        (tmp_path / "go").write_text("")
+    result = follower.result()
+    assert (result.code, result.out) == (0, "1\n2\n")
+    assert [row[:23] for row in result.err.splitlines()] == [f"semantica: job {name}: sh"[:23] for name in names]
+    assert line("logs", "--tag", "pair").out == "2\n", "of the newest job, when none is live"
+    assert line("logs", "--tag", "nosuch").code == 65
+
+
 def test_a_job_without_a_run_has_no_log(line: Line) -> None:
     line("add", "--after", "1h", "--", "true")
     result = line("logs", "@last")

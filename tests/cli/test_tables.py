@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.cases import each_case
 from tests.cli.command_line import Line
 from tests.harness import Process
+from tests.rpc.test_job_wait import twin
 
 
 def test_more_than_a_page_is_followed_to_its_end(line: Line, daemon: Process) -> None:
@@ -101,3 +102,16 @@ def test_jobs_are_found_by_text_time_schedule_and_failure(line: Line) -> None:
     assert line("list", "-q", "-t", "found", "--since", "0s").out == ""
     assert line("list", "--schedule", "nosuch").code == 65
     assert "is not a time in the past" in line("list", "--since", "in 5m").err
+
+
+def test_an_ambiguous_prefix_lists_its_candidates(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with Process(home).start():
+        first = line("add", "--after", "1h", "--", "true").out.strip()
+        second = f"{first[:9]}{'1' if first[9] == '0' else '0'}000-4000-8000-000000000000"
+        twin(home, first, second)
+        candidates = [job_id[:10] for job_id in sorted([first, second])]
+        for command in ("show", "logs", "wait", "cancel", "why"):
+            result = line(command, first[:8])
+            assert (result.code, f"{first[:8]} begins the id of more than one job" in result.err) == (65, True)
+            assert f"give more characters: {', '.join(candidates)}" in result.err

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 from tests.cases import each_case
 from tests.cli.command_line import Line
@@ -39,7 +40,29 @@ def test_a_wait_that_takes_too_long_is_124(line: Line) -> None:
 
 def test_a_wait_for_no_job_is_an_error(line: Line) -> None:
     assert line("wait", "00000000").code == 65
-    assert line("wait").code == 64
+    result = line("wait", "--tag", "nosuch")
+    assert (result.code, result.err.splitlines()[0]) == (65, "semantica: wait: no job has tag nosuch")
+    assert line("wait", "-t", "x", "-Q", "y").code == 64
+    assert line("wait", "@last", "-t", "x").code == 64
+
+
+def test_a_wait_without_an_id_is_for_the_last_job(line: Line) -> None:
+    line("add", "--", "sh", "-c", "exit 7")
+    assert line("wait").code == 7
+
+
+@each_case("option", ["--tag", "--group", "--subject", "--queue"])
+def test_a_selection_is_waited_for(line: Line, tmp_path: Path, option: str) -> None:
+    name = f"wait{option}"
+    line("run", "-q", option, name, "--", "sh", "-c", "exit 9")
+    assert line("wait", option, name).code == 9, "of the newest job, when none is live"
+    go = tmp_path / f"go{option}"
+    os.mkfifo(go)
+    job_id = line("add", option, name, "--", "sh", "-c", f"cat {go}; exit 8").out.strip()
+    waiting = line.start("wait", option, name, "--json")
+    go.write_text("")
+    result = waiting.result()
+    assert (result.code, result.json["job"]["job_id"]) == (8, job_id), "of the live jobs alone"
 
 
 def test_cancel_comes_back_when_the_process_is_gone(line: Line) -> None:

@@ -1,0 +1,54 @@
+"""Which jobs a command is about: ids, or one of tag, group, subject and queue. For `cancel`, `wait` and `logs`."""
+
+from semantica_daemon.cli import ids
+from semantica_daemon.cli.command import Any, Json, Option
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.terminal import Terminal
+from semantica_daemon.client.client import Client
+from semantica_daemon.client.exit_codes import DATA
+
+LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
+PAGE = 200
+# Each with the phrase about the jobs it selects.
+SELECTORS = {
+    "has tag": Option("-t, --tag TAG", "every live job with this tag", field="user_tag"),
+    "is in group": Option("-g, --group GROUP", "every live job of this group", field="chain_group_id"),
+    "is about": Option("-s, --subject SUBJECT", "every live job about this subject", field="subject_key"),
+    "is in queue": Option("-Q, --queue QUEUE", "every live job of this queue", field="queue"),
+}
+IDS = Option("id ID", "ids, prefixes of ids, or @last (default)", ids.check, nargs="*")
+
+
+def given(command: str, arguments: Any) -> tuple[Json, str]:
+    """The field that selects jobs with its value, and a phrase about these jobs; nothing when ids or nothing is given.
+    Raises CommandFailed for more than one selection."""
+    found = {one.field: value for one in SELECTORS.values() if (value := getattr(arguments, one.dest)) is not None}
+    if len(found) + bool(arguments.id) > 1:
+        hint = "give ids, or one of --tag, --group, --subject, --queue"
+        raise CommandFailed(f"{command}: {len(found) + bool(arguments.id)} selections at once", hint)
+    phrases = [f"{phrase} {found[one.field]}" for phrase, one in SELECTORS.items() if one.field in found]
+    return found, phrases[0] if phrases else "was named"
+
+
+def job_ids(client: Client, terminal: Terminal, command: str, arguments: Any) -> list[str]:
+    """The ids that are given, @last without any; for another selection its live jobs in the order of arrival, or when
+    all have ended, the newest one."""
+    found, phrase = given(command, arguments)
+    if not found:
+        return [ids.resolve(client, terminal.paths, text) for text in arguments.id or [ids.LAST]]
+    filters = {name: [value] if name == "queue" else value for name, value in found.items()}
+    live = _live(client, filters) or client.call("job.list", **filters, limit=1)["items"]
+    if not live:
+        raise CommandFailed(f"{command}: no job {phrase}", "`semantica list` shows the jobs", DATA)
+    return [job["job_id"] for job in live]
+
+
+def _live(client: Client, filters: Json) -> list[Json]:
+    found: list[Json] = []
+    cursor: Json = {}
+    while True:
+        page = client.call("job.list", **filters, **cursor, state=list(LIVE), sort="oldest", limit=PAGE)
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = {"cursor": page["next_cursor"]}
