@@ -57,6 +57,7 @@ from semantica_daemon.rpc.server import Server
 from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Database, connect
+from semantica_daemon.store.epoch import open_stream
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.environments import tidy_at_start
 from semantica_daemon.store.writes.lifecycle import started
@@ -262,11 +263,14 @@ def open_database(setting: Setting, admission: Admission, current: CurrentFacts)
     try:
         connection = connect(Path(setting.paths.database))
         applied = migrate(connection, setting.clock.now())
+        may_have_lost = open_stream(connection, boot_id())
     except sqlite3.Error as error:
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
         hint = "another process holds it; try again" if is_busy else str(error)
         raise StartRefused(f"{setting.paths.database} cannot be opened: {hint}", 75 if is_busy else 78) from error
     if applied:
         log.info("migrated", versions=applied)
+    if may_have_lost:
+        log.warning("commits_may_be_lost", reason="the system ended while the daemon ran; the event stream begins anew")
     always_synced = setting.config.daemon.durability == "full"
     return Database(connection, setting.limits, setting.random, admission, current, always_synced)

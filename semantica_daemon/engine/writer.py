@@ -118,7 +118,7 @@ class Writer:
             if timer is not None:
                 timer.cancel()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close, not self.failed)
         except CheckpointFailed as failed:
             log.error("checkpoint_failed", reason=str(failed))
         self._thread.shutdown(wait=False)

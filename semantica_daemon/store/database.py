@@ -24,6 +24,7 @@ from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
+from semantica_daemon.store.epoch import close_stream
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.store.run_transition import Claim
@@ -147,10 +148,13 @@ class Database:
         failpoints.hit("during_checkpoint")
         self._checkpoint("PASSIVE")
 
-    def close(self) -> None:
+    def close(self, clean: bool = True) -> None:
         """Checkpoints, so that the next start reads no WAL, unless another process has locked the database; then
-        closes."""
+        closes. `clean`: every commit is known to hold."""
         try:
+            if clean:
+                with suppress(sqlite3.Error):  # then the next start takes it for one that was not closed
+                    close_stream(self._connection)
             self._checkpoint("TRUNCATE")
         finally:
             self._connection.close()
