@@ -12,7 +12,7 @@ from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
 from semantica_daemon.failures import Infra
-from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, Outcome
+from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.wire.run import Error, ErrorClass
 
@@ -28,6 +28,8 @@ class InProcess:
 
     async def run(self) -> Outcome:
         """Returns an Outcome whatever the handler raises."""
+        if self._attempt.is_stopping:
+            return STOPPED_BEFORE_START
         self._attempt.start_timeout()
         try:
             handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job.job_type)
@@ -52,8 +54,6 @@ class InProcess:
         return False
 
     async def _call(self, handler: Handler, payload: Any) -> Any:
-        if self._attempt.is_stopping:
-            raise asyncio.CancelledError
         if handler.is_async:
             self._cancellable = True
             return await handler.function(self._context, payload)

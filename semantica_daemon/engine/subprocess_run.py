@@ -19,7 +19,7 @@ from semantica_daemon.engine.reporter import storable
 from semantica_daemon.engine.results import Result
 from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
-from semantica_daemon.model.outcome import ESCAPED, Outcome
+from semantica_daemon.model.outcome import ESCAPED, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.processes.orphans import Identity, end_orphans
 from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.writes.report import Line
@@ -36,9 +36,6 @@ LOST = Outcome(
 )
 TOO_LATE = Outcome(
     error=Error("E_SPAWN", "infra", f"it did not start within {START_WITHIN_MS // 1000} s, and was ended when it did")
-)
-STOPPED_BEFORE_START = Outcome(
-    error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), interrupted=True, unstarted=True
 )
 
 T = TypeVar("T")

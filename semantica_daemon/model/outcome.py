@@ -13,8 +13,8 @@ Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "lost"]
 
 class Outcome(Struct, frozen=True):
     """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not caused by the job itself;
-    `unstarted`: its process never started; `lost`: idle or power ended, the job waits again. `took_ms`: by the
-    monotonic clock; None: the daemon did not see the end."""
+    `unstarted`: its process or handler never started; `lost`: idle or power ended, the job waits again.
+    `took_ms`: by the monotonic clock; None: the daemon did not see the end."""
 
     result: str | None = None
     error: Error | None = None
@@ -38,6 +38,9 @@ ESCAPED = Outcome(
 )
 SHUT_DOWN = Outcome(
     error=Error("E_SHUTDOWN", "infra", "the daemon was stopped while this run was under way"), interrupted=True
+)
+STOPPED_BEFORE_START = Outcome(
+    error=Error("E_SPAWN", "infra", "it was asked to stop before it was started"), interrupted=True, unstarted=True
 )
 LOST = Outcome(
     error=Error("E_CONDITION_LOST", "infra", "the machine is no longer idle or on mains power; the job waits again"),

@@ -110,9 +110,9 @@ def test_machine_prints_what_is_watched_and_by_which_sources(home: Path, tmp_pat
         line("rpc", "machine.activity", '{"source": "an editor"}')
         result = line("machine").out
     assert "watching  idle, because jobs wait for it\n" in result
-    assert "(source: editor" in result
-    sources = {row.split()[1] for row in result.partition("DETAIL\n")[2].splitlines()}
-    assert sources >= {"editors", "mutter", "logind", "load", "psutil"}
+    rows = {row.split()[1]: row for row in result.partition("DETAIL\n")[2].splitlines()}
+    assert rows.keys() >= {"editors", "mutter", "logind", "load", "psutil"}
+    assert "an editor reported activity last" in rows["editors"]
 
 
 def test_doctor_reports_idle_and_power(line: Line) -> None:

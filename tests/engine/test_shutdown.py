@@ -76,6 +76,19 @@ def test_a_run_that_ends_within_its_grace_has_ended_well(start: Callable[..., Pr
     assert [one for one in rows(again, "SELECT event_type FROM job_events") if one[0] == "daemon.recovered"] == []
 
 
+def test_a_job_whose_handler_was_not_called_yet_is_put_back(start: Callable[..., Process]) -> None:
+    """With a backlog, a stop comes nearly always between the claim of a job and the call of its handler."""
+    for _ in range(2):
+        process = start()
+        for _ in range(3):
+            process.call("job.enqueue_many", jobs=[{"job_type": "semantica.noop"}] * 1000)
+        process.signal(SIGTERM)
+        assert leave(process) == 0
+    counts = dict(rows(process, "SELECT state, count(*) FROM jobs GROUP BY state"))
+    assert set(counts) <= {"DONE", "QUEUED"}
+    assert counts["QUEUED"] > 0, "the stop came before the backlog was done"
+
+
 @pytest.mark.parametrize(("on_interrupt", "attempts", "state"), [
     ("fail", 1, "FAILED"), ("fail", 3, "SCHEDULED"), ("requeue", 1, "QUEUED"),
 ])  # fmt: skip

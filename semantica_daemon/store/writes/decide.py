@@ -59,8 +59,8 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
 
     @property
     def is_newest(self) -> bool:
-        """Whether the job becomes the newest of its lane."""
-        return self.in_lane and (self.lane is None or self.plan.generation >= self.lane.generation)
+        """Whether the job, which is in a lane, becomes the newest of it."""
+        return self.lane is None or self.plan.generation >= self.lane.generation
 
     def postponed_since(self, job_type: str) -> int | None:
         """When the debounce of the lane began, taken from the jobs that this one replaces."""
@@ -91,7 +91,8 @@ def decide(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
         if found is not None:
             return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
     decided = _plan(tx, spec, spec.on_running or rules.on_running or "finish")
-    check_room(tx, spec.queue, decided)
+    if tx.counts.depth(spec.queue) >= (rules.max_queued or 0):
+        check_room(tx, spec.queue, decided)
     return decided
 
 
@@ -110,6 +111,7 @@ def decide_retry(tx: Tx, job: AdmittedJob, generation: int, force: bool) -> Enqu
 
 
 def check_room(tx: Tx, queue: str, decided: EnqueueDecision) -> None:
+    """Raises QueueFull if the queue has no room for the job."""
     limit = tx.counts.rules(queue).max_queued or 0
     if tx.counts.depth(queue) >= limit and decided.grows(queue):
         raise QueueFull(

@@ -118,7 +118,7 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     begins = _begins(tx, job, decided)
     if decided.live:
         _make_way(tx, job_id, planned, decided.live)
-    if decided.is_newest:
+    if decided.in_lane and decided.is_newest:
         lane = (spec.subject_key, spec.job_type, planned.generation, job_id, planned.numbered_by)
         tx.execute(KEEP_LANE, lane)
     new_job.insert(tx, job_id, job, decided, begins)
