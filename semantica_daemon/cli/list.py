@@ -1,5 +1,7 @@
 """`semantica list`: jobs in a table, newest first; `semantica ls` is the same."""
 
+from itertools import chain
+
 from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.parser import positive
@@ -17,16 +19,39 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         if arguments.schedule is not None:
             filters["schedule_id"] = client.call("schedule.get", schedule_id=arguments.schedule)["schedule_id"]
-        page = _all_pages(client, filters, limit)
-        starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, page["items"])
-    nothing = "no job matches" if filters else "no job yet; `semantica run -- COMMAND` adds one"
-    terminal.show(page, [job["job_id"] for job in page["items"]], lambda: _draw(page, starts, nothing, terminal))
+        if arguments.watch:
+            return _watch(client, terminal, filters, limit)
+        _show(client, terminal, _all_pages(client, filters, limit), bool(filters))
 
 
-def _draw(page: Json, starts: job_table.Starts, nothing: str, terminal: Terminal) -> None:
-    job_table.draw(page["items"], starts, nothing)
-    if page["next_cursor"] is not None:
-        terminal.note(f"the newest {len(page['items'])}; --all shows the rest")
+def _show(client: Client, terminal: Terminal, page: Json, is_filtered: bool, stays: bool = False) -> None:
+    items = page["items"]
+    starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, items)
+    nothing = "no job matches" if is_filtered else "no job yet; `semantica run -- COMMAND` adds one"
+    terminal.show(page, [job["job_id"] for job in items], lambda: job_table.draw(items, starts, nothing, stays))
+    if page["next_cursor"] is not None and not (terminal.as_json or terminal.quiet or stays):
+        terminal.note(f"the newest {len(items)}; --all shows the rest")
+
+
+def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None) -> None:
+    """Shows the jobs, and again after each event that changes them, until Ctrl-C."""
+    queues = filters.get("queue") or []
+    of_events = {"queue": queues[0]} if len(queues) == 1 else {}
+    of_events |= {"user_tag": filters["user_tag"]} if "user_tag" in filters else {}
+    shown: Json = {}
+    with client.subscribe(**of_events) as events:
+        for _ in chain([None], events):
+            events.drain()  # one query is enough for all of them
+            page = _all_pages(client, filters, limit)
+            if page == shown:
+                continue
+            shown = page
+            if terminal.as_json:
+                terminal.print_json(page, lines=True)
+            else:
+                terminal.clear()
+                _show(client, terminal, page, bool(filters), stays=True)
+            terminal.flush()
 
 
 def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
@@ -70,6 +95,7 @@ OPTIONS = [
     *FILTERS,
     Option("-n, --limit N", f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)", positive),
     Option("-a, --all", "all of them"),
+    Option("-w, --watch", "show them again whenever one of them changes, until Ctrl-C"),
 ]  # fmt: skip
 COMMAND = Command(
     "List jobs, newest first.",
@@ -77,9 +103,10 @@ COMMAND = Command(
     OPTIONS,
     """
   semantica list --state live
+  semantica list --watch --state live
   semantica list --failed --since 2h
   semantica list --schedule backup --grep tar -Q build -n 5
   semantica list -q -t nightly | xargs semantica cancel
 
-With --json: the result of job.list, {"items": […], "next_cursor": …}.""",
+With --json: the result of job.list, {"items": […], "next_cursor": …}; with --watch one line for each change.""",
 )

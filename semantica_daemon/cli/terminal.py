@@ -51,6 +51,12 @@ class Terminal:
         if lines:
             self.flush()
 
+    def clear(self) -> None:
+        """Clears the screen before data that replaces the data shown before; off a terminal nothing is cleared."""
+        if sys.stdout.isatty():
+            write("\x1b[H\x1b[J")
+            self.flush()
+
     def flush(self) -> None:
         sys.stdout.flush()
 

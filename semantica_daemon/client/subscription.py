@@ -25,6 +25,10 @@ class Subscription:
             self._receive()
         return self._events.popleft()
 
+    def drain(self) -> None:
+        """Drops the events that were received already."""
+        self._events.clear()
+
     def __enter__(self) -> "Subscription":
         return self
 

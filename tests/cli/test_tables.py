@@ -115,3 +115,28 @@ def test_an_ambiguous_prefix_lists_its_candidates(home: Path, tmp_path: Path) ->
             result = line(command, first[:8])
             assert (result.code, f"{first[:8]} begins the id of more than one job" in result.err) == (65, True)
             assert f"give more characters: {', '.join(candidates)}" in result.err
+
+
+def test_a_watched_list_is_shown_again_when_a_job_changes(line: Line) -> None:
+    watch = line.start_on_terminal("list", "--watch", "-t", "watched", NO_COLOR="1")
+    watch.until("no job matches")
+    job_id = line("add", "--after", "1h", "-t", "watched", "--", "true").out.strip()
+    watch.until(f"{job_id[:8]}  SCHEDULED")
+    line("run", "-t", "other", "--", "true")
+    line("cancel", job_id)
+    shown = watch.until(f"{job_id[:8]}  CANCELLED")
+    assert shown.count("\x1b[H\x1b[J") == 3, "a screen for each change"
+    assert ("madded" in shown, "mage" in shown) == (True, False), "an age would be wrong after a while"
+    watch.process.send_signal(2)
+    assert watch.result().code == 130
+
+
+def test_a_watched_list_as_json_is_a_line_for_each_change(line: Line) -> None:
+    watch = line.start("list", "-w", "--json", "-Q", "watched.queue")
+    watch.until("[]")
+    line("run", "-Q", "watched.queue", "--", "true")
+    watch.until('"state": "DONE"')
+    watch.process.terminate()
+    pages = watch.result().lines
+    assert pages[0]["items"] == []
+    assert pages[-1]["items"][0]["state"] == "DONE"
