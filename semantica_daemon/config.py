@@ -15,6 +15,7 @@ from semantica_daemon.errors import StartRefused
 from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import QueueRules
 
+SECRET_WORD = re.compile(r"[A-Za-z0-9]+")
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -24,6 +25,7 @@ class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
     durability: Literal["normal", "full"] = "normal"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
+    secret_words: list[str] = []
 
 
 class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +62,9 @@ def load(path: Path, must_exist: bool = False) -> Config:
     except msgspec.ValidationError as error:
         raise StartRefused(f"{path}: {_explain(str(error))}") from error
     _check_queues(config, path)
+    for word in config.daemon.secret_words:
+        if not SECRET_WORD.fullmatch(word):
+            raise StartRefused(f"{path}: daemon.secret_words: {word!r}: write a word of letters and digits, without _")
     folders = [str((path.parent / Path(folder).expanduser()).resolve()) for folder in config.handler_path]
     return msgspec.structs.replace(config, handler_path=folders)
 

@@ -197,7 +197,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
     found = handlers.load(setting.config.handlers, setting.config.handler_path)
     with locked(setting.paths) as lock:
         inherited, arg_max = environment.allowed(os.environ), os.sysconf("SC_ARG_MAX")
-        admission, current = Admission(found.payload_decoders(), inherited, arg_max), CurrentFacts()
+        secret_words, current = setting.config.daemon.secret_words, CurrentFacts()
+        admission = Admission(found.payload_decoders(), inherited, arg_max, secret_words)
         database = open_database(setting, admission, current)
         lock.watch(Path(setting.paths.database))
         async with open_readers(Path(setting.paths.database)) as readers, anyio.create_task_group() as tasks:

@@ -7,6 +7,7 @@ specs are admitted before their command is queued; specs made from a template, i
 
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
 FOR_COMMANDS = "the environment variables are not used: a handler has the daemon's own environment"
 INTO_A_FILE = "put it into a file and name the file"
+MOST_NAMES = 4096  # of variables, whose rating is remembered
 OWN_VARIABLES_BYTES = 8192  # left for the variables that every run is given
 
 Decoder = msgspec.json.Decoder[Any]
@@ -63,27 +65,39 @@ class AdmittedJob(Struct, frozen=True, gc=False):
 
 class Admission:
     """`handlers`: the decoder of the payload of each handler's job_type, None when any object will do. `inherited`:
-    the part of the daemon's environment that a run is given. `arg_max`: SC_ARG_MAX of the system."""
+    the part of the daemon's environment that a run is given. `arg_max`: SC_ARG_MAX of the system. `secret_words`: those
+    that mark a variable as secret besides the usual ones."""
 
-    def __init__(self, handlers: Mapping[str, Decoder | None], inherited: dict[str, str], arg_max: int) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Decoder | None],
+        inherited: dict[str, str],
+        arg_max: int,
+        secret_words: Iterable[str] = (),
+    ) -> None:
         self._handlers = handlers
         self._inherited = {name: size_of(f"{name}={value}") + POINTER_BYTES for name, value in inherited.items()}
         self._inherited_bytes = sum(self._inherited.values())
         self._longest = arg_max - OWN_VARIABLES_BYTES
+        words = (*environment.SECRET_WORDS, *map(str.upper, secret_words))
+        self._is_secret = lru_cache(MOST_NAMES)(partial(environment.is_secret, words=words))
 
     def admit(self, spec: JobSpec) -> AdmittedJob:
         """A spec that names a template is checked later, after it was merged with the template."""
         if spec.template_id is not None:
-            return AdmittedJob(spec, "", "", spec_hash(spec) if spec.idempotency_key else None)
+            return AdmittedJob(spec, "", "", self._spec_hash(spec))
         check(spec)
         mode = self._mode(spec)
         payload = _encoded(spec.payload) if spec.payload else "{}"
-        admitted = AdmittedJob(spec, mode, payload, spec_hash(spec) if spec.idempotency_key else None)
+        admitted = AdmittedJob(spec, mode, payload, self._spec_hash(spec))
         if mode == "IN_PROCESS":
             self._check_payload(spec.job_type, payload)
             has_variables = spec.env_vars or spec.environment
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if has_variables else admitted
         return self._command(admitted)
+
+    def _spec_hash(self, spec: JobSpec) -> str | None:
+        return spec_hash(spec, self._is_secret) if spec.idempotency_key else None
 
     def _command(self, job: AdmittedJob) -> AdmittedJob:
         """Checks everything except whether the command exists, which is known only when it starts."""
@@ -100,16 +114,16 @@ class Admission:
             return job
         refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_reserved(name))
         # A value that is what others are shown of a secret is kept like a secret, so that a run knows which are lost.
-        is_kept = {name: value for name, value in env.items() if environment.is_secret(name) or value == REDACTED}
+        is_kept = {name: value for name, value in env.items() if self._is_secret(name) or value == REDACTED}
         secrets = {**(job.secrets or {}), **is_kept}
-        stored = msgspec.json.encode(redacted(env)).decode()
+        stored = msgspec.json.encode(redacted(env, self._is_secret)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
 
     def _with_environment(self, job: AdmittedJob, given: dict[str, str | Bytes], env: dict[str, str]) -> AdmittedJob:
         variables = caller_environment.check(given)
         beneath = caller_environment.checked_size({name: variables[name] for name in variables.keys() - env.keys()})
         check_length(command_line(job.spec.payload), env, self._longest, beneath)
-        secrets = {name: value for name, value in variables.items() if environment.is_secret(name)}
+        secrets = {name: value for name, value in variables.items() if self._is_secret(name)}
         stored = caller_environment.stored(variables, list(secrets))
         return msgspec.structs.replace(job, environment=stored, secrets=secrets or None)
 

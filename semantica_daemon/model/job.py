@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -26,6 +27,7 @@ GOES_WITH = {
     "delay_ms": "AFTER",
     **dict.fromkeys(("wait_for_idle", "require_charging", "wait_for_event", "conditions"), "CONDITION"),
 }
+Names = Callable[[str], bool]
 UNHASHED: dict[str, Any] = {
     "idempotency_key": None,
     "idempotency_ttl_ms": 86_400_000,
@@ -116,11 +118,11 @@ def _check_debounce(spec: JobSpec) -> None:
         raise InvalidParams("less than the debounce time", hint, path="$.max_wait_ms")
 
 
-def redacted(env_vars: dict[str, str] | None) -> dict[str, str] | None:
-    """The environment with secret values removed."""
+def redacted(env_vars: dict[str, str] | None, is_secret: Names = environment.is_secret) -> dict[str, str] | None:
+    """The variables with secret values removed."""
     if env_vars is None:
         return None
-    return {name: environment.REDACTED if environment.is_secret(name) else env_vars[name] for name in env_vars}
+    return {name: environment.REDACTED if is_secret(name) else env_vars[name] for name in env_vars}
 
 
 def lost_secrets(stored: dict[str, str]) -> list[str]:
@@ -128,7 +130,7 @@ def lost_secrets(stored: dict[str, str]) -> list[str]:
     return sorted(name for name, value in stored.items() if value == environment.REDACTED)
 
 
-def spec_hash(spec: JobSpec) -> str:
+def spec_hash(spec: JobSpec, is_secret: Names = environment.is_secret) -> str:
     """Hash of the spec, to detect reuse of a key for another job. Fields that may differ between tries are left out."""
-    bare = msgspec.structs.replace(spec, **UNHASHED, env_vars=redacted(spec.env_vars))
+    bare = msgspec.structs.replace(spec, **UNHASHED, env_vars=redacted(spec.env_vars, is_secret))
     return hashlib.sha256(msgspec.json.encode(bare, order="deterministic")).hexdigest()

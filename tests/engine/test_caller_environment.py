@@ -134,6 +134,15 @@ def test_a_template_takes_no_environment_and_a_handler_does_not_use_it(daemon: P
     assert "environment" in warning
 
 
+def test_the_config_names_further_words_of_secrets(home: Path) -> None:
+    (home / "config.toml").write_text('[daemon]\nsecret_words = ["dsn"]\n')
+    with Process(home).start() as daemon:
+        for fields in ({"environment": {**SHELL, "MY_DSN": SECRET}}, {"env_vars": {"MY_DSN": SECRET}}):
+            assert ended(daemon, ["sh", "-c", f"test ${{#MY_DSN}} = {len(SECRET)}"], **fields)["state"] == "DONE"
+        daemon.kill()
+        assert SECRET.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+
+
 def test_a_retry_has_the_environment_of_the_first_without_its_secrets(daemon: Process) -> None:
     first = ended(daemon, ["sh", "-c", 'echo "$NODE_ENV $GITHUB_TOKEN"'], environment={**SHELL, "GITHUB_TOKEN": SECRET})
     ack = daemon.call("job.retry", job_id=first["job_id"])

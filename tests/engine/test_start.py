@@ -82,6 +82,7 @@ def process(home: Path) -> Iterator[Process]:
         ('[queues.fast]\non_running = "stop"\n', ["on_running: 'stop' is not one of 'finish', 'cancel'"]),
         ("[queues.fast]\nslots = -1\n", ["fast"]),
         ('[queues."no spaces"]\nslots = 1\n', ["no spaces"]),
+        ('[daemon]\nsecret_words = ["MY_URL"]\n', ["daemon.secret_words: 'MY_URL'", "without _"]),
         ("[daemon\n", ["TOML"]),
     ],
 )
