@@ -1,20 +1,16 @@
 """`semantica add`: adds a job to the queue and prints its id; with --every it makes a schedule of the command."""
 
-import os
 import socket
 import time
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, payload, schedule
+from semantica_daemon.cli import job_options, last_job, payload, repeat, schedule
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
-from semantica_daemon.client.client import Client, result
+from semantica_daemon.client.client import result
 from semantica_daemon.client.connection import Connection
-from semantica_daemon.client.errors import CallRefused
-from semantica_daemon.client.exit_codes import DATA
 
-LONGEST_NAME = 40
 LIVE = ("SCHEDULED", "QUEUED", "RUNNING")
 
 
@@ -23,7 +19,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
         return _add_schedule(arguments, terminal)
     for one in EVERY.options:
         if getattr(arguments, one.dest) is not None:
-            raise CommandFailed(f"add: --{one.dest} needs --every", "--every '0 3 * * *' makes a schedule")
+            raise CommandFailed(f"add: --{one.dest} needs --every", "--every 'daily 03:00' makes a schedule")
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
@@ -63,52 +59,16 @@ def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> N
 
 
 def _add_schedule(arguments: Any, terminal: Terminal) -> None:
-    """Stores the command as a template and makes a schedule of it."""
-    from semantica_daemon.cli.template import spec_of  # noqa: PLC0415
+    from semantica_daemon.cli import repeated_command  # noqa: PLC0415
 
     if arguments.template is not None:
-        hint = f"semantica schedule put NAME --template {arguments.template} --cron '{arguments.every}'"
+        hint = f"semantica schedule put NAME --template {arguments.template} --every '{arguments.every}'"
         raise CommandFailed("--every makes a template of its own", hint)
-    spec = spec_of(arguments, terminal, "--every")
-    params = {"name": arguments.name or _name_of(spec), **schedule.settings(arguments, arguments.every)}
-    with terminal.client() as client:
-        made = _put_both(client, spec, params)
-        schedule.print_put(terminal, client, made["schedule"], made)
-
-
-def _put_both(client: Client, spec: Json, params: Json) -> Json:
-    """Puts the template and the schedule. When the schedule is refused, the template is as it was before."""
-    name = params["name"]
-    before = next((one for one in client.call("template.list")["templates"] if one["name"] == name), None)
-    others = [one for one in before["schedules"] if one != name] if before is not None else []
-    if others:
-        hint = f"choose another --name, or `semantica template put {name}` to change all of them"
-        raise CommandFailed(f"schedule {', '.join(others)} uses the template {name} as well", hint, DATA)
-    stored = client.call("template.put", name=name, spec=spec)
-    try:
-        made = client.call("schedule.put", template_id=stored["template_id"], **params)
-    except CallRefused:
-        if before is None:
-            client.call("template.delete", template_id=stored["template_id"])
-        else:
-            client.call("template.put", name=name, spec=before["spec"])
-        raise
-    return {"template": stored, "schedule": made}
-
-
-def _name_of(spec: Json) -> str:
-    """Made of the command and its folder: the same command in the same folder changes the same schedule."""
-    import zlib  # noqa: PLC0415
-
-    argv = spec["payload"].get("argv") or [spec["job_type"]]
-    text = " ".join([os.path.basename(argv[0]), *argv[1:]])
-    plain = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in text).split())
-    checksum = zlib.crc32("\0".join([*argv, spec["payload"].get("cwd") or ""]).encode())
-    return f"{plain[:LONGEST_NAME].rstrip('-') or 'schedule'}-{checksum:08x}"
+    repeated_command.put(arguments, terminal, "--every", repeat.fields(arguments.every))
 
 
 EVERY = Group("schedules", [
-    Option("--every CRON", schedule.CRON_HELP, schedule.cron),
+    Option("--every WHEN", schedule.EVERY_HELP, repeat.check),
     schedule.ZONE,
     Option("--name NAME", "name of the schedule and its template (default: by the command)"),
     *schedule.POLICIES,
@@ -123,7 +83,8 @@ COMMAND = Command(
   semantica add --when-idle --on-power --stop-when-lost -- ./reindex
   semantica add --on-event git:commit=main -- make docs
   semantica add --newest-wins a.py --debounce 2s --max-wait 30s -- lint a.py
-  semantica add --every '0 3 * * *' --name backup -- ./backup.sh
+  semantica add --every 10m --jitter 30s --name poll -- ./poll.sh
+  semantica add --every 'daily 03:00' --name backup -- ./backup.sh
   semantica add --newest-wins a.py -- lint a.py      save ten times: one run, of the newest
   semantica add --type INDEX_FILE --payload '{"path": "a.py"}'
   id=$(semantica add -q -- make) && semantica wait $id""",

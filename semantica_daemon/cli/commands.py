@@ -7,7 +7,7 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 COMMANDS = (
     "run", "add", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
     "progress", "log", "result",
-    "why", "emit", "schedule", "template", "machine",
+    "why", "emit", "on", "schedule", "template", "machine",
     "status", "events", "queue", "rpc", "config", "paths", "version",
     "stop", "restart", "service", "doctor",
 )  # fmt: skip
@@ -29,8 +29,8 @@ jobs
   called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
 
 when jobs start
-  why      why a job has not started                 emit     emit an event that jobs wait for
-  schedule jobs added by cron: list, put, next …     machine  is it idle, is it on mains power, by which source
+  why      why a job has not started                 emit     emit an event; `on KEY` runs a command at each one
+  schedule jobs added again and again: list, put …   machine  is it idle, is it on mains power, by which source
   template jobs stored under a name: put, run …      retry    run a job that has ended once more
 
 the daemon

@@ -10,11 +10,13 @@ def run(arguments: Any, terminal: Terminal) -> None:
     """Succeeds also when no job waits for the event: a hook that emits must not fail for that."""
     key, value = _event(arguments.event) if arguments.value is None else (arguments.event, arguments.value)
     found = terminal.call("event.emit", key=key, **({} if value is None else {"value": value}))
-    terminal.show(found, found["matched"])
+    fired = found.get("fired", [])
+    terminal.show(found, [*found["matched"], *fired])
     count = len(found["matched"])
     text = f"{prose.count(count, 'job')} {'was' if count == 1 else 'were'}" if count else "no job was"
+    added = f", {prose.count(len(fired), 'job')} {'was' if len(fired) == 1 else 'were'} added by it" if fired else ""
     if not terminal.as_json:
-        terminal.note(f"{text} waiting for it")
+        terminal.note(f"{text} waiting for it{added}")
 
 
 def _event(text: str) -> tuple[str, str | None]:
@@ -29,7 +31,8 @@ OPTIONS = [
     Option("value VALUE", "instead of =VALUE; KEY may then contain a =", nargs="?"),
 ]
 COMMAND = Command(
-    "Emit an event: jobs that wait for it by `--on-event` go on. Prints their ids. Jobs added later do not see it.",
+    "Emit an event: jobs that wait for it by `--on-event` go on, and `semantica on` adds jobs. Prints the ids of both. "
+    "Jobs added later do not see it.",
     run,
     OPTIONS,
     """

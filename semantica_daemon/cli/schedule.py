@@ -1,7 +1,7 @@
-"""`semantica schedule`: schedules, which add jobs by cron, each from a template."""
+"""`semantica schedule`: schedules, which add jobs again and again, each from a template."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import format, last_job, payload, tables, times
+from semantica_daemon.cli import format, job_options, last_job, payload, repeat, tables, times
 from semantica_daemon.cli.command import NAME, Any, Command, Json, Option, Subcommands, Terminal, each_name
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.parser import positive
@@ -10,8 +10,8 @@ from semantica_daemon.client.client import Client
 COLUMNS: tables.Columns = {
     "name": "name",
     "state": lambda one: "on" if one["enabled"] else "off",
-    "cron": "cron_expression",
-    "zone": "timezone",
+    "when": repeat.when,
+    "zone": lambda one: one["timezone"] if _is_cron(one) else None,
     "template": "template_name",
     "next": lambda one: format.instant(one["next_trigger_at"]),
     "last": lambda one: format.instant(one["last_triggered_at"]),
@@ -19,12 +19,12 @@ COLUMNS: tables.Columns = {
 }
 NEXT_SHOWN = 3
 MOST_UPCOMING = 100
-NUMBERS_OF_FIELDS = (5, 6)
+REBOOT = "@reboot"
 
 
 def list_schedules(arguments: Any, terminal: Terminal) -> None:
     found = terminal.call("schedule.list")
-    items, nothing = found["schedules"], "no schedule yet; `semantica add --every '0 3 * * *' -- COMMAND` makes one"
+    items, nothing = found["schedules"], "no schedule yet; `semantica add --every 'daily 03:00' -- COMMAND` makes one"
     ids = [one["schedule_id"] for one in items]
     terminal.show(found, ids, lambda: tables.table(COLUMNS, items, "template", nothing))
 
@@ -40,7 +40,8 @@ def _rows(one: Json) -> list[tuple[str, object]]:
         ("name", one["name"]),
         ("id", one["schedule_id"]),
         ("state", "on" if one["enabled"] else "off"),
-        ("cron", f"{one['cron_expression']} ({one['timezone']})"),
+        ("when", f"{repeat.when(one)} ({one['timezone']})" if _is_cron(one) else repeat.when(one)),
+        ("jitter", f"up to {repeat.interval(one['jitter_ms'])}" if one["jitter_ms"] else None),
         ("template", one["template_name"]),
         ("misfire", one["misfire"]),
         ("overlap", one["overlap"]),
@@ -63,7 +64,15 @@ def _last_end(one: Json) -> str | None:
 
 
 def put(arguments: Any, terminal: Terminal) -> None:
-    params: Json = {"name": arguments.name, "template_id": arguments.template, **settings(arguments, arguments.cron)}
+    given = [
+        *([{"cron_expression": arguments.cron}] if arguments.cron is not None else []),
+        *([repeat.fields(arguments.every)] if arguments.every is not None else []),
+        *([at_event(arguments.on_event)] if arguments.on_event is not None else []),
+    ]
+    if len(given) != 1:
+        problem = "nothing makes it fire" if not given else "it can fire in one way only"
+        raise CommandFailed(f"schedule put: {problem}", "give one of --cron, --every and --on-event")
+    params: Json = {"name": arguments.name, "template_id": arguments.template, **settings(arguments, given[0])}
     if arguments.disabled:
         params["enabled"] = False
     if overrides := _overrides(arguments):
@@ -73,10 +82,20 @@ def put(arguments: Any, terminal: Terminal) -> None:
         print_put(terminal, client, done, done)
 
 
-def settings(arguments: Any, cron: str) -> Json:
-    """The parameters of schedule.put that `add --every` sets too."""
-    given = {one.dest: value for one in POLICIES if (value := getattr(arguments, one.dest)) is not None}
-    return {"cron_expression": cron, "timezone": arguments.zone or times.zone(), **given}
+def settings(arguments: Any, when: Json) -> Json:
+    """The parameters of schedule.put that `add --every` and `on` set too. `when`: those that say when it fires."""
+    values = ((one.field, getattr(arguments, one.dest, None)) for one in POLICIES)
+    zone = {"timezone": arguments.zone or times.zone()} if "cron_expression" in when else {}
+    return {**when, **zone, **{field: value for field, value in values if value is not None}}
+
+
+def at_event(event: tuple[str, str | None]) -> Json:
+    key, value = event
+    return {"on_event": key} if value is None else {"on_event": key, "event_value": value}
+
+
+def _is_cron(one: Json) -> bool:
+    return one["cron_expression"] is not None and one["cron_expression"] != REBOOT
 
 
 def _overrides(arguments: Any) -> Json:
@@ -106,13 +125,23 @@ def print_put(terminal: Terminal, client: Client, done: Json, answer: Json) -> N
 
 def _next_instants(one: Json) -> str:
     """In the user's zone."""
-    if not one["enabled"] or not one["upcoming"]:
-        return "it is off" if not one["enabled"] else "it never fires again"
+    if not one["enabled"]:
+        return "it is off"
+    if not one["upcoming"]:
+        return _without_times(one)
     now = format.now()
     first, *others = one["upcoming"][:NEXT_SHOWN]
     instants = [format.instant_and_delay(first, now), *(prose.instant(at, now) for at in others)]
     where = one["timezone"] if one["timezone"] == times.zone() else f"your time; cron by {one['timezone']}"
-    return f"next: {'; then '.join(instants)} ({where})"
+    return f"next: {'; then '.join(instants)} ({where if _is_cron(one) else repeat.when(one)})"
+
+
+def _without_times(one: Json) -> str:
+    if one["on_event"] is not None:
+        return f"it adds a job at every `semantica emit {repeat.event(one)}`"
+    if one["cron_expression"] == REBOOT:
+        return "it adds a job when the daemon starts for the first time after a reboot"
+    return "it never fires again"
 
 
 def print_next(arguments: Any, terminal: Terminal) -> None:
@@ -143,25 +172,27 @@ def _next(done: Json) -> str:
     return "-" if done["next_trigger_at"] is None else format.instant_and_delay(done["next_trigger_at"], format.now())
 
 
-def cron(text: str) -> str:
-    """Refuses text that has not the shape of a cron expression; the daemon checks the fields."""
-    if text.startswith("@") or len(text.split()) in NUMBERS_OF_FIELDS:
-        return text
-    raise ValueError(f"{text!r} is not a cron expression: write '*/5 * * * *' or @daily")
-
-
-CRON_HELP = "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly …"
-ZONE = Option("--zone ZONE", "the time zone of CRON (default: yours)")
+CRON_HELP = "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly, @every 90m, @reboot …"
+EVERY_HELP = "10m, 'daily 02:00', 'weekdays 9:00', 'monday 4pm', '0 3 * * *' (cron), @daily, @reboot …"
+ZONE = Option("--zone ZONE", "the time zone of times of day (default: yours)")
+OVERLAP = Option(
+    "--overlap {queue,skip,supersede}",
+    "its previous job is not over: wait for it (queue), add none, or replace it",
+    field="overlap",
+)
+JITTER = Option("--jitter D", "delay each job by up to this, differently each time", times.duration, "jitter_ms")
 POLICIES = [
     Option("--misfire {run_once,skip,run_all}",
-           "times missed while no daemon ran: add one job (run_once), none, or all"),
-    Option("--overlap {queue,skip,supersede}",
-           "its previous job is not over: wait for it (queue), add none, or replace it"),
+           "times missed while no daemon ran: add one job (run_once), none, or all", field="misfire"),
+    OVERLAP,
+    JITTER,
 ]  # fmt: skip
 PUT = [
     Option("name NAME", "an existing schedule of this name is replaced"),
     Option("--template T", "the template of its jobs, by name or id", required=True),
-    Option("--cron CRON", CRON_HELP, cron, required=True),
+    Option("--cron CRON", CRON_HELP),
+    Option("--every WHEN", EVERY_HELP, repeat.check),
+    Option("--on-event KEY[=VALUE]", "at every `semantica emit KEY[=VALUE]`", job_options.event),
     ZONE,
     *POLICIES,
     Option("--param KEY=VALUE",
@@ -171,7 +202,7 @@ PUT = [
 ]  # fmt: skip
 LIMIT = Option("-n, --limit N", "at most this many (5)", positive, default=5)
 COMMAND = Subcommands(
-    "Schedules, which add jobs by cron, each from a template.",
+    "Schedules, which add jobs by time or at events, each from a template.",
     {
         "list": Command("List all schedules.", list_schedules, examples="semantica schedule list --json"),
         "show": Command("Show everything about one schedule.", show, [NAME], "semantica schedule show nightly"),
@@ -181,7 +212,8 @@ COMMAND = Subcommands(
             PUT,
             """
   semantica schedule put nightly --template backup --cron '0 3 * * *' --zone Europe/Berlin
-  semantica schedule put poll --template fetch --cron '*/5 * * * *' --overlap skip --param url=https://example.org""",
+  semantica schedule put poll --template fetch --every 5m --overlap skip --param url=https://example.org
+  semantica schedule put docs --template docs --on-event git:commit""",
         ),
         "enable": each_name("schedule.enable", "Turn schedules on, from now on.", "nightly",
                             lambda done, _: f"is on; next: {_next(done)}"),
@@ -195,7 +227,8 @@ COMMAND = Subcommands(
     },
     """
   semantica schedule
-  semantica add --every '0 3 * * *' --name backup -- ./backup.sh     the short way to make one
+  semantica add --every 'daily 03:00' --name backup -- ./backup.sh   the short way to make one
+  semantica on git:commit -- make docs                                one that adds a job at every event
   semantica schedule put nightly --template backup --cron '@daily' --misfire skip
   semantica schedule next nightly
   semantica schedule trigger nightly                                  a job now; its times do not change""",

@@ -85,8 +85,8 @@ def _time_of_day(words: str, now: int) -> list[int]:
 
     first, _, rest = words.partition(" ")
     others, _, last = words.rpartition(" ")
-    for day, clock in ((first, rest), (last, others), ("", words)):
-        days, shown = _days_ahead(day, now), _clock(clock)
+    for day, shown_clock in ((first, rest), (last, others), ("", words)):
+        days, shown = _days_ahead(day, now), clock(shown_clock)
         if days and shown is not None and words:
             hour, minute, second = shown
             today = datetime.fromtimestamp(now / 1000).replace(hour=hour, minute=minute, second=second)
@@ -95,7 +95,7 @@ def _time_of_day(words: str, now: int) -> list[int]:
     return []
 
 
-def _clock(text: str) -> tuple[int, int, int] | None:
+def clock(text: str) -> tuple[int, int, int] | None:
     """Hour, minute and second, of 14:30, 4pm, 4:30 pm, noon; midnight for no text."""
     if text in NAMED_TIMES:
         return NAMED_TIMES[text]
@@ -112,11 +112,16 @@ def _days_ahead(day: str, now: int) -> tuple[int, ...]:
         return 0, 1
     if day in ("today", "tomorrow"):
         return (("today", "tomorrow").index(day),)
-    number = next((number for number, name in enumerate(DAYS) if day in (name, name[:3])), None)
+    number = number_of_day(day)
     if number is None:
         return ()
-    days = (number - time.localtime(now / 1000).tm_wday) % 7
+    days = (number - 1 - time.localtime(now / 1000).tm_wday) % 7
     return days, days + 7
+
+
+def number_of_day(day: str) -> int | None:
+    """1 for monday or mon, 7 for sunday; None for another word."""
+    return next((number for number, name in enumerate(DAYS, start=1) if day in (name, name[:3])), None)
 
 
 def _date(words: str) -> list[int]:

@@ -35,6 +35,8 @@ def spawn_request(claim: Claim, settings: SpawnSettings, secrets: dict[str, str]
     number = "" if claim.run.run_number == 1 else f".{claim.run.run_number}"
     output, result = f"{workspace}/output", f"{workspace}/result{number}.json"
     places = {"SEMANTICA_WORKSPACE": workspace, "SEMANTICA_OUTPUT": output, "SEMANTICA_RESULT": result}
+    if command.event is not None:
+        places |= {"SEMANTICA_EVENT_KEY": command.event.key, "SEMANTICA_EVENT_VALUE": command.event.value or ""}
     return SpawnRequest(
         run_id=claim.run.run_id,
         argv=command.argv,

@@ -57,12 +57,12 @@ class Waiting(Struct, frozen=True):
 
     async def _emit_all(self, params: EmitParams) -> EmitResult:
         part: EmitPart = await self.commands.run(emit, Emit(params.key, params.value), must_commit=False)
-        matched = part.matched
+        matched, fired = part.matched, part.fired
         while part.more:
             rest = Emit(params.key, params.value, part.newest)
             part = await self.commands.run(emit, rest)
             matched += part.matched
-        return EmitResult(list(dict.fromkeys(matched)))
+        return EmitResult(list(dict.fromkeys(matched)), fired)
 
     async def _until_gone(self, result: CancelResult, wait_ms: int) -> CancelResult:
         waited = await asyncio.gather(*(self.until_ended(job_id, wait_ms) for job_id in result.cancelling))

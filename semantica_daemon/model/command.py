@@ -15,11 +15,19 @@ POINTER_BYTES = 8
 LONGEST_STRING = 131_071  # of an argument or a variable, on Linux
 
 
+class EventParam(Struct, frozen=True, forbid_unknown_fields=True):
+    """The event that made the job: its command gets it as SEMANTICA_EVENT_KEY and SEMANTICA_EVENT_VALUE."""
+
+    key: Annotated[str, Meta(max_length=256, pattern=r"\A[^\x00]*\Z")]
+    value: Annotated[str, Meta(max_length=1024, pattern=r"\A[^\x00]*\Z")] | None = None
+
+
 class CommandLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     argv: Annotated[list[str], Meta(min_length=1)]
     cwd: str | None = None
     stdin: str | None = None
     umask: Annotated[int, Meta(ge=0, le=0o777)] | None = None
+    event: EventParam | None = None
 
 
 def command_line(payload: dict[str, Any]) -> CommandLine:

@@ -1,7 +1,8 @@
-"""Which times of a cron schedule become jobs, which are skipped, and when the schedule fires next.
+"""Which times of a schedule become jobs, which are skipped, and when the schedule fires next.
 
-`cron` computes the times. A schedule keeps the latest time it fired as a watermark, and where the unbroken row of times
-before it begins: times that were skipped are not in it. When the wall clock is set, cron's three-hour rule applies:
+`timetable` computes the times. A schedule keeps the latest time it fired as a watermark, and where the unbroken row of
+times before it begins: times that were skipped are not in it. When the wall clock is set, cron's three-hour rule
+applies:
 
 | the clock shows                                 | the schedule                                                     |
 |-------------------------------------------------|------------------------------------------------------------------|
@@ -16,7 +17,8 @@ from itertools import islice, takewhile
 from msgspec import Struct
 
 from semantica_daemon.errors import InvalidParams
-from semantica_daemon.model import cron
+from semantica_daemon.model import timetable
+from semantica_daemon.model.timetable import Timetable
 
 ON_TIME_MS = 30_000
 MAX_FIRED = 1000  # of the missed times; older ones are skipped
@@ -32,11 +34,9 @@ class FiredRange(Struct, frozen=True):
     last: int
 
 
-class Timing(Struct, frozen=True):
+class Timing(Timetable, frozen=True):
     """The fields of a schedule that decide when it fires."""
 
-    cron_expression: str
-    timezone: str
     misfire: str
     fired_from: int | None
     fired_to: int | None
@@ -81,18 +81,18 @@ def due(timing: Timing, trigger_at: int, now: int) -> Firing:
 
 def next_time(timing: Timing, now: int) -> int | None:
     """By the clock as it is now, without the times that were fired before the clock was set back."""
-    at, fired = cron.next_after(timing.cron_expression, timing.timezone, now), timing.fired(now)
+    at, fired = timetable.next_after(timing, now), timing.fired(now)
     if at is not None and fired is not None and fired.first <= at <= fired.last:
-        return cron.next_after(timing.cron_expression, timing.timezone, fired.last)
+        return timetable.next_after(timing, fired.last)
     return at
 
 
-def upcoming(expression: str, zone: str, next_at: int | None, count: int) -> list[int]:
+def upcoming(table: Timetable, next_at: int | None, count: int) -> list[int]:
     """The next `count` times; only the first when this machine no longer has the time zone."""
     if next_at is None:
         return []
     try:
-        return [next_at, *islice(cron.occurrences(expression, zone, next_at), count - 1)]
+        return [next_at, *islice(timetable.occurrences(table, next_at), count - 1)]
     except InvalidParams:
         return [next_at]
 
@@ -101,13 +101,12 @@ def _missed(timing: Timing, trigger_at: int, now: int) -> Iterator[int]:
     """The newest first, since only a bounded number is read. `trigger_at` counts even if the rules of the time zone
     have changed and it is no longer a time of the expression.
     """
-    expression, zone, until = timing.cron_expression, timing.timezone, now
-    fired = timing.fired(now)
+    until, fired = now, timing.fired(now)
     if fired is not None and fired.first <= now and trigger_at <= fired.last:
-        yield from takewhile(lambda at: at > fired.last, cron.occurrences_back(expression, zone, now))
+        yield from takewhile(lambda at: at > fired.last, timetable.occurrences_back(timing, now))
         until = fired.first - 1
     if trigger_at <= until:
-        yield from takewhile(lambda at: at > trigger_at, cron.occurrences_back(expression, zone, until))
+        yield from takewhile(lambda at: at > trigger_at, timetable.occurrences_back(timing, until))
         yield trigger_at
 
 

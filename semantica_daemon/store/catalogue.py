@@ -20,8 +20,9 @@ WHERE :key IS NULL OR template_id = :key OR name = :key
 ORDER BY template_id = :key DESC, name
 """
 SCHEDULES = """
-SELECT schedules.schedule_id, schedules.name, schedules.template_id, templates.name, cron_expression, timezone, enabled,
-  param_overrides, misfire, overlap, last_triggered_at, next_trigger_at, last_job_id, jobs.state, jobs.exit_code,
+SELECT schedules.schedule_id, schedules.name, schedules.template_id, templates.name, cron_expression, every_ms,
+  on_event, event_value, jitter_ms, timezone, enabled, param_overrides, misfire, overlap,
+  last_triggered_at, next_trigger_at, last_job_id, jobs.state, jobs.exit_code,
   schedules.created_at, schedules.updated_at
 FROM schedules
 JOIN templates ON templates.template_id = schedules.template_id

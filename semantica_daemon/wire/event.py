@@ -77,8 +77,9 @@ class EmitParams(Params, frozen=True):
     value: Annotated[Value | None, about("for jobs that wait for this key with this value")] = None
 
 
-class EmitResult(Struct, frozen=True):
+class EmitResult(Struct, frozen=True, omit_defaults=True):
     matched: Annotated[list[str], about("ids of the jobs that waited for it")]
+    fired: Annotated[list[str], about("ids of the jobs that schedules for it have made; left out without any")] = []
 
 
 class EventNotification(Struct, frozen=True):

@@ -1,12 +1,13 @@
-"""The `schedule` family: jobs made from templates by cron."""
+"""The `schedule` family: jobs made from templates by cron, at an interval, at events or when the machine starts."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from semantica_daemon.wire.job import Ack
-from semantica_daemon.wire.types import Label, Params, about
+from semantica_daemon.wire.types import FAR_FUTURE, Label, Params, Value, about
 
+SHORTEST_INTERVAL_MS = 1000
 Misfire = Literal["run_once", "skip", "run_all"]
 Overlap = Literal["queue", "skip", "supersede"]
 
@@ -17,9 +18,21 @@ class PutScheduleParams(Params, frozen=True):
     name: Annotated[Label, about("name of the schedule; the same name again replaces it")]
     template_id: Annotated[Label, about("id or name of the template that its jobs are made from")]
     cron_expression: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=256)],
-        about("five fields, six with seconds first, or a shortcut such as @daily"),
-    ]
+        Annotated[str, Meta(min_length=1, max_length=256)] | None,
+        about("five fields, six with seconds first, or @daily, @every 90m, @reboot (when the machine has started) …"),
+    ] = None
+    every_ms: Annotated[
+        Annotated[int, Meta(ge=SHORTEST_INTERVAL_MS, le=FAR_FUTURE)] | None,
+        about("instead: the interval; the first time is one interval after the put"),
+    ] = None
+    on_event: Annotated[
+        Label | None,
+        about("instead: at every event.emit with this key; the job's payload gets `event`, with key and value"),
+    ] = None
+    event_value: Annotated[Value | None, about("with on_event: only when the event has this value")] = None
+    jitter_ms: Annotated[
+        Annotated[int, Meta(ge=0, le=604_800_000)], about("each job is delayed by up to so long, differently each time")
+    ] = 0
     timezone: Annotated[
         Annotated[str, Meta(min_length=1, max_length=256)], about("zone of the cron expression, such as Europe/Berlin")
     ] = "UTC"
@@ -37,7 +50,7 @@ class PutScheduleParams(Params, frozen=True):
 class ScheduleAck(Struct, frozen=True):
     schedule_id: Annotated[str, about("id of the schedule")]
     name: Annotated[str, about("its name")]
-    next_trigger_at: Annotated[int | None, about("when it fires next, epoch ms; null when disabled")]
+    next_trigger_at: Annotated[int | None, about("when it fires next, epoch ms; null when disabled or not by time")]
     created: Annotated[bool, about("false: a known one was replaced")]
 
 
@@ -56,7 +69,11 @@ class ScheduleView(Struct, frozen=True):
     name: Annotated[str, about("its name")]
     template_id: Annotated[str, about("id of its template")]
     template_name: Annotated[str, about("name of its template")]
-    cron_expression: Annotated[str, about("when it fires")]
+    cron_expression: Annotated[str | None, about("when it fires; null for an interval or an event")]
+    every_ms: Annotated[int | None, about("its interval")]
+    on_event: Annotated[str | None, about("key of the event that fires it")]
+    event_value: Annotated[str | None, about("value that the event must have; null: any")]
+    jitter_ms: Annotated[int, about("most that a job is delayed")]
     timezone: Annotated[str, about("zone of the cron expression")]
     enabled: Annotated[bool, about("whether it fires")]
     param_overrides: Annotated[Raw, about("merged into the template's payload")]

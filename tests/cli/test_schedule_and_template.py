@@ -105,7 +105,7 @@ def test_secrets_are_not_kept(line: Line, daemon: Process) -> None:
         (("--every", "@daily", "--newest-wins", "/"), "--every: --newest-wins is for one job"),
         (("--every", "@daily", "--at", "02:00"), "--every: --at is for one job"),
         (("--every", "@daily", "--deadline", "1h"), "use --ttl"),
-        (("--every", "@daily", "--template", "t"), "semantica schedule put NAME --template t --cron '@daily'"),
+        (("--every", "@daily", "--template", "t"), "semantica schedule put NAME --template t --every '@daily'"),
         (("--every", "61 * * * *"), "the cron expression: minute cannot be '61'"),
         (("--every", "@daily", "--zone", "Europe/Berln"), "did you mean Europe/Berlin?"),
         (("--every", "@daily", "--timeout", "0"), "--timeout"),
@@ -136,7 +136,7 @@ def test_an_unknown_zone_is_reported_also_when_it_is_the_users(line: Line) -> No
 def test_schedules_are_a_table(line: Line, schedule: str) -> None:
     for words in (("schedule",), ("schedule", "list")):
         table = line(*words).out.splitlines()
-        assert table[0].split() == ["NAME", "STATE", "CRON", "ZONE", "TEMPLATE", "NEXT", "LAST", "ENDED"]
+        assert table[0].split() == ["NAME", "STATE", "WHEN", "ZONE", "TEMPLATE", "NEXT", "LAST", "ENDED"]
         assert any(row.split()[:5] == ["yearly", "on", "@yearly", "UTC", "kept"] for row in table)
     ids = line("schedule", "-q").out.split()
     assert line("schedule", "show", "-q", "yearly").out.strip() in ids
@@ -146,7 +146,7 @@ def test_schedules_are_a_table(line: Line, schedule: str) -> None:
 
 def test_a_schedule_is_shown_with_its_next_instants(line: Line, schedule: str) -> None:
     shown = line("schedule", "show", schedule).out
-    assert "cron      @yearly (UTC)\n" in shown
+    assert "when      @yearly (UTC)\n" in shown
     assert shown.count("-01-01 00:00:00") == 5
     assert line("schedule", "show", schedule, "--json").json["template_name"] == "kept"
     result = line("schedule", "next", schedule, "-n", "2")

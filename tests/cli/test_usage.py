@@ -94,7 +94,7 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         (("schedule", "run", "x"), "did you mean trigger?"),
         (("schedule", "add", "x"), "did you mean put?"),
         (("add", "--attempts", "zero", "--", "true"), "--attempts: 'zero' is not a whole number"),
-        (("add", "--every", "5m", "--", "true"), "--every: '5m' is not a cron expression: write '*/5 * * * *'"),
+        (("add", "--every", "often", "--", "true"), "--every: 'often' is not a schedule: write 10m"),
         (("run", "--every", "@daily", "--", "true"), "--every adds a schedule"),
     ],
 )

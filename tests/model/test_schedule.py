@@ -24,6 +24,7 @@ from semantica_daemon.model.schedule import (
     next_time,
     upcoming,
 )
+from semantica_daemon.model.timetable import Timetable
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 TEN_YEARS = 3652 * DAY
@@ -42,7 +43,7 @@ NOW = at("2025-07-02T12:00:00+00:00")
 def a_schedule(
     expression: str, misfire: str = "run_once", zone: str = "UTC", fired: FiredRange | None = None
 ) -> Timing:
-    timing = Timing(expression, zone, misfire, None, None)
+    timing = Timing(expression, zone, None, None, misfire, None, None)
     return timing if fired is None else msgspec.structs.replace(timing, fired_from=fired.first, fired_to=fired.last)
 
 
@@ -314,6 +315,7 @@ def test_set_back_by_less_than_three_hours_no_time_fires_twice(
 
 
 def test_upcoming_are_the_next_times_or_only_the_first_when_the_zone_is_gone() -> None:
-    assert upcoming(EVERY_HOUR, "UTC", NOW, 3) == [NOW, NOW + HOUR, NOW + 2 * HOUR]
-    assert upcoming(EVERY_HOUR, "Europe/Nowhere", NOW, 3) == [NOW]
-    assert upcoming(EVERY_HOUR, "UTC", None, 3) == []
+    hourly = Timetable(EVERY_HOUR, "UTC", None, None)
+    assert upcoming(hourly, NOW, 3) == [NOW, NOW + HOUR, NOW + 2 * HOUR]
+    assert upcoming(Timetable(EVERY_HOUR, "Europe/Nowhere", None, None), NOW, 3) == [NOW]
+    assert upcoming(hourly, None, 3) == []

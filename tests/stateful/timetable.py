@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def period(self) -> int:
-        return PERIODS[self.asked.cron_expression]
+        return PERIODS[self.asked.cron_expression or ""]
 
     def after(self, instant: int) -> int:
         return instant // self.period * self.period + self.period

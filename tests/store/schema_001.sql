@@ -196,8 +196,14 @@ CREATE TABLE schedules (
   schedule_id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   template_id TEXT NOT NULL REFERENCES templates(template_id),
-  cron_expression TEXT NOT NULL,
+  cron_expression TEXT,
   timezone TEXT NOT NULL DEFAULT 'UTC',
+  -- An interval is counted from its anchor, and moves with the clock when that is set.
+  every_ms INTEGER CHECK (every_ms > 0),
+  anchor_at INTEGER,
+  on_event TEXT,
+  event_value TEXT CHECK (event_value IS NULL OR on_event IS NOT NULL),
+  jitter_ms INTEGER NOT NULL DEFAULT 0 CHECK (jitter_ms >= 0),
   enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
   param_overrides TEXT CHECK (param_overrides IS NULL OR json_valid(param_overrides)),
   misfire TEXT NOT NULL DEFAULT 'run_once' CHECK (misfire = 'run_once' OR misfire = 'skip' OR misfire = 'run_all'),
@@ -207,11 +213,13 @@ CREATE TABLE schedules (
   -- set back by less than three hours they are not fired again.
   fired_from INTEGER,
   fired_to INTEGER,
-  next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR enabled = 1),
+  next_trigger_at INTEGER CHECK (next_trigger_at IS NULL OR (enabled = 1 AND on_event IS NULL)),
   last_job_id TEXT,
   interrupts INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  CHECK ((cron_expression IS NOT NULL) + (every_ms IS NOT NULL) + (on_event IS NOT NULL) = 1),
+  CHECK ((every_ms IS NULL) = (anchor_at IS NULL))
 );
 
 CREATE TABLE schema_version (
@@ -283,6 +291,8 @@ CREATE INDEX idx_jobs_user_tag ON jobs (user_tag) WHERE user_tag IS NOT NULL;
 
 CREATE INDEX idx_queues_resume ON queues (resume_at) WHERE resume_at IS NOT NULL;
 
+CREATE INDEX idx_schedules_event ON schedules (on_event) WHERE on_event IS NOT NULL AND enabled = 1;
+
 CREATE INDEX idx_schedules_next ON schedules (next_trigger_at) WHERE next_trigger_at IS NOT NULL;
 
 CREATE INDEX idx_schedules_template ON schedules (template_id);
@@ -346,3 +356,6 @@ VALUES (12, 0, 'add job retries', '0563865374fd7e31128c37ed014eee320b65a9da07ab6
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (13, 0, 'add environments', '803a6a9616458eede76dea5e6d75028afc94fdac6e017027fe36b5064ab0a8b5');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (14, 0, 'rebuild schedules', '7258ed5fffc15442167744c3504d2d7a5d536d53f4d401b7c02b3b5a46aa1c3c');

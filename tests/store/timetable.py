@@ -20,7 +20,7 @@ def template(store: Store, name: str = "t", replaces: str | None = None, **spec:
     return kept
 
 
-def schedule(store: Store, name: str = "s", cron: str = "* * * * *", **fields: Any) -> ScheduleAck:
+def schedule(store: Store, name: str = "s", cron: str | None = "* * * * *", **fields: Any) -> ScheduleAck:
     asked = msgspec.convert({"name": name, "template_id": "t", "cron_expression": cron, **fields}, PutScheduleParams)
     kept: ScheduleAck = store.run(schedules.put, asked)
     return kept

@@ -1,4 +1,4 @@
-"""The `schedule` family: jobs made from templates by cron."""
+"""The `schedule` family: jobs made from templates, again and again."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ import msgspec
 
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.schedule import upcoming
+from semantica_daemon.model.timetable import Timetable
 from semantica_daemon.rpc.binding import Binding, Call, Write
 from semantica_daemon.store import catalogue
 from semantica_daemon.store.writes import schedules
@@ -16,8 +17,10 @@ def bindings(readers: Readers) -> dict[str, Binding]:
     async def get(params: GetScheduleParams) -> ScheduleView:
         """Computes the next times in a thread: for a rare schedule that takes long."""
         found = await readers.query(catalogue.schedule, params)
-        when = (found.cron_expression, found.timezone, found.next_trigger_at, params.upcoming)
-        return msgspec.structs.replace(found, upcoming=await asyncio.to_thread(upcoming, *when))
+        next_at = found.next_trigger_at
+        table = Timetable(found.cron_expression, found.timezone, found.every_ms, next_at)
+        times = await asyncio.to_thread(upcoming, table, next_at, params.upcoming)
+        return msgspec.structs.replace(found, upcoming=times)
 
     return {
         "schedule.put": Write(schedules.put),

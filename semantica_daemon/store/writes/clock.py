@@ -35,6 +35,12 @@ SET expires_at = expires_at + :step
 WHERE state = 'QUEUED' AND expires_at IS NOT NULL
 """,
     "pauses": "UPDATE queues SET resume_at = resume_at + :step WHERE resume_at IS NOT NULL",
+    "intervals": """
+UPDATE schedules
+SET anchor_at = anchor_at + :step, next_trigger_at = next_trigger_at + :step, fired_from = fired_from + :step,
+    fired_to = fired_to + :step
+WHERE every_ms IS NOT NULL
+""",
     "keys": "UPDATE idempotency SET expires_at = expires_at + :step",
 }
 
@@ -58,6 +64,8 @@ def set_clock(tx: Tx, reading: Reading) -> int:
         tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")
     if row is None or step or known.boot_id != reading.boot_id:
         tx.execute(KEEP, {"value": msgspec.json.encode(reading).decode()})
+    if known.boot_id != reading.boot_id:
+        fire.fire_at_reboot(tx)
     fire.reschedule(tx)
     tx.wake_at(tx.now)
     return step

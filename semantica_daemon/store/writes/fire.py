@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.errors import InvalidParams, Refusal
+from semantica_daemon.model import repeat, state
 from semantica_daemon.model import schedule as rule
-from semantica_daemon.model import state
 from semantica_daemon.model.admission import Origin
 from semantica_daemon.model.spec import rest_of
+from semantica_daemon.model.timetable import REBOOT
 from semantica_daemon.store import gates, transition
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import templates
@@ -27,6 +28,9 @@ class ScheduleRow(rule.Timing, frozen=True):
     enabled: int
     param_overrides: str | None
     overlap: str
+    on_event: str | None
+    event_value: str | None
+    jitter_ms: int
     next_trigger_at: int | None
     interrupts: int
 
@@ -52,6 +56,13 @@ SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fi
 WHERE schedule_id = :schedule_id
 """
 RESCHEDULE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
+AT_REBOOT = f"SELECT {COLUMNS} FROM schedules WHERE cron_expression = '{REBOOT}' AND enabled = 1 ORDER BY name"
+ON_EVENT = f"""
+SELECT {COLUMNS}
+FROM schedules
+WHERE on_event IS NOT NULL AND on_event = :key AND enabled = 1 AND (event_value IS NULL OR event_value = :value)
+ORDER BY name
+"""
 TRIGGERED = """
 UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
@@ -92,6 +103,23 @@ def reschedule(tx: Tx) -> None:
             tx.execute(RESCHEDULE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
 
 
+def fire_at_reboot(tx: Tx) -> None:
+    for row in tx.execute(AT_REBOOT).fetchall():
+        _make_job_or_report(tx, ScheduleRow(*row), tx.now)
+
+
+def fire_on_event(tx: Tx, key: str, value: str | None) -> list[str]:
+    """Returns the ids of the jobs that the schedules for this event have made."""
+    rows = tx.execute(ON_EVENT, {"key": key, "value": value}).fetchall()
+    jobs = [_make_job_or_report(tx, ScheduleRow(*row), tx.now, event_payload(key, value)) for row in rows]
+    return [job.job_id for job in jobs if job is not None]
+
+
+def event_payload(key: str, value: str | None) -> dict[str, Any]:
+    """What the payload of a job gets from the event that made it."""
+    return {"event": {"key": key, "value": value}}
+
+
 def spec_of(template: str, overrides: dict[str, Any] | None) -> JobSpec:
     spec = templates.read(template)
     return msgspec.structs.replace(spec, payload={**spec.payload, **overrides}) if overrides else spec
@@ -103,11 +131,16 @@ def _fire(tx: Tx, schedule: ScheduleRow) -> None:
     if firing.skipped:
         _emit_missed(tx, schedule, firing.skipped)
     for at in firing.fire:
-        try:
-            make_job(tx, schedule, at)
-        except Refusal as refused:
-            facts = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
-            _emit(tx, schedule, "failed", f"made no job: {refused.message}", facts, "error")
+        _make_job_or_report(tx, schedule, at)
+
+
+def _make_job_or_report(tx: Tx, schedule: ScheduleRow, at: int, params: dict[str, Any] | None = None) -> Ack | None:
+    try:
+        return make_job(tx, schedule, at, params, repeat.jitter(schedule.schedule_id, at, schedule.jitter_ms))
+    except Refusal as refused:
+        facts = {"trigger_at": at, "code": refused.code, "hint": refused.hint}
+        _emit(tx, schedule, "failed", f"made no job: {refused.message}", facts, "error")
+        return None
 
 
 def _advance(tx: Tx, schedule: ScheduleRow, next_at: int | None, fired: rule.FiredRange | None) -> None:
@@ -121,15 +154,18 @@ def _stop(tx: Tx, schedule: ScheduleRow, refused: InvalidParams) -> None:
     _emit(tx, schedule, "failed", f"has no next time: {refused.message}", {"code": refused.code}, "error")
 
 
-def make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
-    """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written."""
+def make_job(
+    tx: Tx, schedule: ScheduleRow, at: int, params: dict[str, Any] | None = None, delay_ms: int = 0
+) -> Ack | None:
+    """None when an earlier job is live and `overlap` is skip. Raises a refusal before anything is written. `params` are
+    merged into the payload, over those of the schedule."""
     taken = gates.turn_is_taken(tx, schedule.schedule_id)
     if taken and schedule.overlap == "skip":
         _emit(tx, schedule, "skipped", "an earlier job is still live", {"trigger_at": at, "reason": "overlap"}, "warn")
         return None
     _, _, template = templates.find(tx, schedule.template_id)
-    overrides = msgspec.json.decode(schedule.param_overrides) if schedule.param_overrides else None
-    admitted = tx.admit(spec_of(template, overrides))
+    overrides = msgspec.json.decode(schedule.param_overrides) if schedule.param_overrides else {}
+    admitted = tx.admit(_delayed(spec_of(template, {**overrides, **(params or {})}), delay_ms))
     origin = Origin(schedule.template_id, schedule.schedule_id, awaits_turn=taken)
     job = enqueue(tx, msgspec.structs.replace(admitted, origin=origin))
     if taken:
@@ -139,6 +175,16 @@ def make_job(tx: Tx, schedule: ScheduleRow, at: int) -> Ack | None:
     tx.execute(TRIGGERED, {"schedule_id": schedule.schedule_id, "now": tx.now, "job_id": job.job_id})
     _emit(tx, schedule, "fired", "fired", {"trigger_at": at, "job_id": job.job_id})
     return job
+
+
+def _delayed(spec: JobSpec, delay_ms: int) -> JobSpec:
+    """Adds to the delay of the template, if it has one."""
+    if not delay_ms:
+        return spec
+    waits = spec.schedule
+    kind = "AFTER" if waits.type == "IMMEDIATE" else waits.type
+    longer = msgspec.structs.replace(waits, type=kind, delay_ms=(waits.delay_ms or 0) + delay_ms)
+    return msgspec.structs.replace(spec, schedule=longer)
 
 
 def _replace(tx: Tx, schedule: ScheduleRow, spec: JobSpec, by: str) -> None:
