@@ -168,7 +168,8 @@ def _slots(facts: Facts, now: int, clock: Clock) -> str:
 
 def _running(facts: Facts, now: int, clock: Clock) -> str:
     since = facts.get("started_at")
-    text = f"running for {duration(now - _number(facts, 'started_at'))}" if since is not None else "just started"
+    verb = "starting" if facts["kind"] == "starting" else "running"
+    text = f"{verb} for {duration(now - _number(facts, 'started_at'))}" if since is not None else "just started"
     if facts.get("requested_at") is not None:
         return f"{text}, asked to stop {duration(now - _number(facts, 'requested_at'))} ago"
     if _number(facts, "max_attempts") > 1:
@@ -206,6 +207,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     ),
     "slots": _slots,
     "running": _running,
+    "starting": _running,
     "stopping": _running,
     "done": _done,
     "failed": lambda facts, now, clock: f"failed: {facts.get('error') or facts.get('code')}",

@@ -62,10 +62,11 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
     os.umask(0o077)
     if ready_fd is not None:
         logs.ready_pipe.use(ready_fd)
-    if log_file is not None:
-        logs.to_file(log_file)
     notifier = systemd.notifier(os.environ)
     try:
+        refuse_foreign_folders(where, with_config=config_path is None)
+        if log_file is not None:
+            logs.to_file(log_file)
         settings = config.load(Path(where.config), must_exist=config_path is not None)
         if check:
             handlers.load(settings.handlers, settings.handler_path)
@@ -82,6 +83,21 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         notifier.send(f"STATUS={refused}")
         logs.ready_pipe.send(str(refused))
         raise
+
+
+def refuse_foreign_folders(where: paths.Paths, with_config: bool) -> None:
+    """Raises StartRefused if the data, state or config folder belongs to another user, who could then have this daemon
+    run what is in it. A config file that was named may be anywhere."""
+    config_folders = [os.path.dirname(where.config)] if with_config else []
+    for folder in [where.data, os.path.dirname(where.log), *config_folders]:
+        try:
+            uid = os.stat(folder).st_uid
+        except OSError:
+            continue
+        if uid != os.getuid():
+            hint = "chown it, or set SEMANTICA_HOME to a folder of your own"
+            owner = f"belongs to another user (uid {uid}; the daemon runs as {os.getuid()})"
+            raise StartRefused(f"{paths.printable(folder)} {owner}: {hint}", 77)
 
 
 async def run_until_stopped(setting: Setting) -> None:

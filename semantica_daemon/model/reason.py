@@ -43,6 +43,7 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     superseded_by: str | None
     error_code: str | None
     error_message: str | None
+    is_starting: int = 0
     conditions: tuple[Condition, ...] = ()
     ahead: int | None = None
     running: tuple[UnderWay, ...] = ()
@@ -123,8 +124,10 @@ def _ahead(job: JobSituation) -> list[Reason]:
 
 
 def _running(job: JobSituation) -> Reason:
+    """`starting`: its slot is taken, its process is not there yet."""
+    kind = "starting" if job.is_starting else "running"
     return Reason(
-        "running" if job.cancel_requested_at is None else "stopping",
+        kind if job.cancel_requested_at is None else "stopping",
         started_at=job.started_at,
         requested_at=job.cancel_requested_at,
         attempt=job.attempts,

@@ -1,4 +1,4 @@
-"""The process at the other end of a connection: whether it runs as our user, and whether it is still there."""
+"""The process at the other end of a connection: its user, and whether it is still there."""
 
 import os
 import select
@@ -6,13 +6,14 @@ import socket
 import struct
 
 
-def is_us(connection: socket.socket) -> bool:
-    """By SO_PEERCRED on Linux; elsewhere the modes of the socket (0600) and its folder (0700) keep others out."""
+def uid_of(connection: socket.socket) -> int:
+    """By SO_PEERCRED on Linux; elsewhere our own: the modes of the socket (0600) and its folder (0700) keep others
+    out."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
-        return True
+        return os.getuid()
     _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
-    return bool(uid == os.getuid())
+    return int(uid)
 
 
 def is_gone(descriptor: int) -> bool:

@@ -4,9 +4,14 @@ import os
 import socket
 import stat
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
+import structlog
+
 from semantica_daemon.errors import StartRefused
+
+log = structlog.get_logger()
 
 
 class SocketFile:
@@ -35,10 +40,9 @@ class SocketFile:
         return self.bind()
 
     def bind(self) -> socket.socket:
-        """Returns a bound socket that does not listen yet; replaces a file that is left at the path. Binds under a
-        umask, so that no other user can connect even for a moment."""
-        with suppress(FileNotFoundError):
-            self.path.unlink()
+        """Returns a bound socket that does not listen yet. Removes a socket that is left at the path; any other file is
+        moved aside. Binds under a umask, so that no other user can connect even for a moment."""
+        self._clear_path()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
@@ -47,6 +51,17 @@ class SocketFile:
             os.umask(before)
         self._inode, self._is_ours = _inode(self.path), True
         return bound
+
+    def _clear_path(self) -> None:
+        with suppress(FileNotFoundError):
+            mode = self.path.lstat().st_mode
+            if stat.S_ISSOCK(mode):
+                self.path.unlink()
+            elif not stat.S_ISDIR(mode):  # a folder stays, and the bind fails
+                free = (self.path.with_name(f"{self.path.name}.{number}") for number in count(1))
+                aside = next(path for path in free if not os.path.lexists(path))
+                log.warning("file_moved_aside", path=str(self.path), to=str(aside))
+                self.path.rename(aside)
 
     def remove(self) -> None:
         """Leaves the file of an inherited socket: systemd still listens there, and starts the next daemon."""
@@ -78,4 +93,4 @@ def _inode(path: Path) -> tuple[int, int] | None:
         found = path.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino) if stat.S_ISSOCK(found.st_mode) else None

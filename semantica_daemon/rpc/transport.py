@@ -4,6 +4,7 @@ The receiver (`rpc/connection`) handles the messages.
 """
 
 import asyncio
+import os
 from typing import Protocol
 
 import structlog
@@ -115,8 +116,8 @@ class Transport(asyncio.BufferedProtocol):
         socket = transport.get_extra_info("socket")
         self._descriptor = socket.fileno()
         forks.keep_from_children(self._descriptor)
-        if not peer.is_us(socket):
-            log.warning("foreign_peer_refused")
+        if (uid := peer.uid_of(socket)) != os.getuid():
+            log.warning("foreign_peer_refused", uid=uid)
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

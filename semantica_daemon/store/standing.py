@@ -13,7 +13,7 @@ from semantica_daemon.wire.job_view import Condition
 COLUMNS = (
     "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
-    "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message",
+    "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message", "is_starting",
 )  # fmt: skip
 CONTEXT_COLUMNS = (
     "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id"
@@ -23,6 +23,7 @@ _COMPUTED = {
     SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
   )""",
     "debounce_ms": "json_extract(spec, '$.debounce_ms')",
+    "is_starting": "state = 'RUNNING' AND execution_mode = 'SUBPROCESS' AND pid IS NULL",
     "error_code": "json_extract(error, '$.code')",
     "error_message": "json_extract(error, '$.message')",
     "awaits_turn": """EXISTS (

@@ -51,6 +51,19 @@ async def test_a_socket_that_is_gone_is_bound_again_within_five_seconds(
     await again.close()
 
 
+async def test_a_file_put_at_the_path_of_the_socket_is_moved_aside_and_never_deleted(manual: Harness) -> None:
+    """Also when it has the inode of the socket before it, as it often has; twice, and once more at the end."""
+    await manual.call("admin.health")
+    path = manual.paths.socket
+    for number in (1, 2):
+        _replaced_by_a_file(path)
+        await manual.advance(5000)
+        assert path.with_name(f"{path.name}.{number}").read_text() == "not a socket"
+    _replaced_by_a_file(path)
+    manual.daemon.server.close()
+    assert path.read_text() == "not a socket"
+
+
 async def test_a_folder_in_the_sockets_place_does_not_stop_the_daemon(manual: Harness) -> None:
     """It cannot be removed by us; once it is gone, the socket comes back."""
     await manual.call("admin.health")

@@ -193,6 +193,20 @@ def test_a_folder_that_is_not_ours_alone_is_refused_and_nothing_is_touched(
     assert snapshot(home) == before
 
 
+@pytest.mark.parametrize("name", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"])
+def test_a_config_state_or_data_folder_of_another_user_is_refused(home: Path, name: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED: only root can give a folder away (run this test as root)")
+    folders = {each: str(home / each) for each in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+    foreign = home / name / "semantica"
+    foreign.mkdir(parents=True)
+    (foreign / "config.toml").write_text("[daemon]\nmax_slots = 1\n")
+    os.chown(foreign, 12_345, 12_345)
+    before = snapshot(home)
+    refused(77, str(foreign), "uid 12345", SEMANTICA_HOME="", XDG_RUNTIME_DIR=str(home), **folders)
+    assert snapshot(home) == before
+
+
 def test_a_world_writable_folder_of_the_socket_is_refused(home: Path) -> None:
     (home / "data").mkdir(mode=0o700)
     (home / "run").mkdir()

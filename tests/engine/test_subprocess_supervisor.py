@@ -234,6 +234,9 @@ async def test_started_is_told_only_when_there_is_a_process(kept: Harness) -> No
         job_id = await start(kept, ["true"])
         await kept.settle()
         assert (await kept.state(job_id), await types_of(kept, job_id)) == ("RUNNING", ["job.queued"])
+        await kept.advance(12_000)
+        why = await kept.call("job.explain", job_id=job_id)
+        assert ([reason["kind"] for reason in why["reasons"]], why["summary"]) == (["starting"], "starting for 12s")
     finally:
         os.kill(pid, signal.SIGCONT)
     await kept.ended(job_id)

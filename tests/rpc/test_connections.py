@@ -198,7 +198,8 @@ def test_another_user_is_disconnected_and_logged_whatever_the_permissions(home: 
         home.chmod(0o711)
         process.socket.chmod(0o666)
         assert as_nobody(process.socket) == b"connected, then nothing"
-        assert "foreign_peer_refused" in process.stderr()
+        (refused,) = [line for line in process.stderr().splitlines() if "foreign_peer_refused" in line]
+        assert json.loads(refused)["uid"] == NOBODY
         assert process.call("job.list")["items"] == []
 
 
