@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from semantica_daemon import PROTOCOL, VERSION, prose
-from semantica_daemon.cli import format, machine, status
+from semantica_daemon.cli import format, job_table, machine, status
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client import daemon_lock
 from semantica_daemon.client.autostart import daemon_environment
@@ -23,7 +23,7 @@ ENOUGH_FREE = 200_000_000
 CONFIG_CHECK_S = 30
 CANARY_S = 15
 CANARY: Json = {
-    "queue": "semantica.doctor", "user_tag": "doctor", "priority": 100,
+    "queue": job_table.HIDDEN["except_queue"][0], "user_tag": "doctor", "priority": 100,
     "ttl_ms": CANARY_S * 1000, "timeout_ms": CANARY_S * 1000,
 }  # fmt: skip
 PREFIX = "semanticad: "
@@ -194,7 +194,13 @@ def _canary(what: str, run: Callable[[], Json]) -> Finding:
     except TimeoutError as error:
         return FAIL, what, str(error), SHOWS_RUNNING
     if job["state"] == "DONE":
-        return OK, what, f"ran in {prose.duration(job['finished_at'] - job['created_at'])}", ""
+        took = prose.duration(job["finished_at"] - job["started_at"])
+        return (
+            OK,
+            what,
+            f"ran in {took}, after {prose.duration(job['started_at'] - job['created_at'])} in its queue",
+            "",
+        )
     if job["state"] == "SKIPPED_TTL":
         return WARN, what, "no slot became free for it", SHOWS_RUNNING
     return FAIL, what, f"{job['state']}: {(job['error'] or {}).get('message', '')}", f"semantica show {job['job_id']}"

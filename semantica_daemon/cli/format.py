@@ -61,8 +61,10 @@ def command(job: Json) -> str:
 
 
 def took(job: Json) -> str | None:
-    """How long a job or a run took, or has taken so far."""
-    return None if job["started_at"] is None else prose.duration((job["finished_at"] or now()) - job["started_at"])
+    """How long a job or a run took, or has taken so far; None for a job that waits, also between two runs."""
+    if job["started_at"] is None or job.get("state") in ("QUEUED", "SCHEDULED"):
+        return None
+    return prose.duration((job["finished_at"] or now()) - job["started_at"])
 
 
 def short_json(value: Any) -> str:

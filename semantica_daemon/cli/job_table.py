@@ -11,10 +11,11 @@ from semantica_daemon.client.json_types import Json
 
 MOST_EXPLAINED = 50
 WAITING = ("QUEUED", "SCHEDULED")
+HIDDEN: Json = {"except_queue": ["semantica.doctor"]}  # the filter of job.list unless a queue is asked for
 # Shown only when a row has a value there.
 OPTIONAL = ("type", "subject", "tag", "progress", "starts", "took", "exit")
 # Left out in this order when the terminal is too narrow; an id is never cut.
-LEAST_IMPORTANT = ("type", "subject", "took", "queue", "progress", "tag", "age", "added", "starts", "exit")
+LEAST_IMPORTANT = ("type", "subject", "took", "queue", "progress", "tag", "age", "added", "ended", "starts", "exit")
 
 Starts = Mapping[str, str]  # by job id
 
@@ -33,9 +34,10 @@ def starts_of(client: Client, jobs: list[Json]) -> Starts:
     return found
 
 
-def draw(jobs: list[Json], starts: Starts, nothing: str = "", stays: bool = False) -> None:
-    """`nothing` is noted without jobs. `stays`: the table stays on the screen, so it has no ages."""
-    cells = _columns(starts, stays)
+def draw(jobs: list[Json], starts: Starts, nothing: str = "", stays: bool = False, ended: bool = False) -> None:
+    """`nothing` is noted without jobs. `stays`: the table stays on the screen, so it has no ages. `ended`: it shows
+    when each job has ended instead of its age."""
+    cells = _columns(starts, stays, ended)
     shown = {
         name: cell
         for name, cell in cells.items()
@@ -44,9 +46,10 @@ def draw(jobs: list[Json], starts: Starts, nothing: str = "", stays: bool = Fals
     tables.table(shown, jobs, "what", nothing, LEAST_IMPORTANT)
 
 
-def _columns(starts: Starts, stays: bool) -> tables.Columns:
+def _columns(starts: Starts, stays: bool, ended: bool) -> tables.Columns:
     age: tables.Columns = {"age": lambda job: format.age(job["created_at"])}
     added: tables.Columns = {"added": lambda job: format.instant(job["created_at"])}
+    end: tables.Columns = {"ended": lambda job: f"{format.age(job['finished_at'])} ago"}
     return {
         "id": lambda job: prose.short_id(job["job_id"]),
         "state": "state",
@@ -57,7 +60,7 @@ def _columns(starts: Starts, stays: bool) -> tables.Columns:
         "tag": "user_tag",
         "progress": format.short_progress,
         "starts": lambda job: starts.get(job["job_id"]),
-        **(added if stays else age),
+        **(end if ended else added if stays else age),
         "took": lambda job: None if stays and job["finished_at"] is None else format.took(job),
         "exit": "exit_code",
     }

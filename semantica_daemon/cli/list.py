@@ -57,10 +57,11 @@ def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None)
 def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
     """The results of job.list joined to one page."""
     items: list[Json] = []
+    hidden = {} if "queue" in filters else job_table.HIDDEN
     cursor: Json = {}
     while True:
         wanted = PAGE if limit is None else min(PAGE, limit - len(items))
-        page = client.call("job.list", **filters, **cursor, limit=wanted)
+        page = client.call("job.list", **hidden, **filters, **cursor, limit=wanted)
         items += page["items"]
         cursor = {"cursor": page["next_cursor"]}
         if page["next_cursor"] is None or (limit is not None and len(items) >= limit):

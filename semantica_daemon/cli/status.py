@@ -3,15 +3,16 @@
 import os
 
 from semantica_daemon import VERSION, prose
-from semantica_daemon.cli import ids, job_table, queue, show, tables
+from semantica_daemon.cli import ids, job_table, queue, schedule, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT
-from semantica_daemon.cli.selection import LIVE
-from semantica_daemon.client.client import ENDED_STATES
+from semantica_daemon.client.client import Client
 from semantica_daemon.paths import Paths, printable
 
 OTHER_FOLDER_HINT = "set SEMANTICA_HOME to that folder, or SEMANTICA_SOCKET to a socket of your own"
-TITLES = {"running": "running", "waiting": "waiting, oldest first", "ended": "ended, newest first"}
+SCHEDULE_COLUMNS: tables.Columns = {name: schedule.COLUMNS[name] for name in ("name", "next", "last", "ended")}
+TITLES = {"running": "running", "waiting": "waiting, those in the queue first", "ended": "ended, the last one first"}
+MOST_SHOWN = 10
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -20,15 +21,25 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         found: Json = {"health": client.call("admin.health"), "system": client.call("admin.stats")["system"]}
         found["queues"] = client.call("queue.list")["queues"]
+        found["schedules"] = client.call("schedule.list")["schedules"]
         found["running"] = client.call("job.list", state=["RUNNING"], limit=DEFAULT_LIMIT)["items"]
-        found["waiting"] = client.call("job.list", state=list(LIVE[1:]), sort="oldest", limit=10)["items"]
-        found["ended"] = client.call("job.list", state=list(ENDED_STATES), limit=10)["items"]
+        found["waiting"] = _waiting(client)
+        found["ended"] = client.call("job.list", sort="ended", limit=MOST_SHOWN, **job_table.HIDDEN)["items"]
         other_folder = uses_other_folder(client.call("admin.config"), terminal.paths)
         starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, found["waiting"])
     live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]
     terminal.show(found, live, lambda: _draw(found, starts, terminal))
     if other_folder:
         terminal.note(f"{other_folder}: {OTHER_FOLDER_HINT}")
+
+
+def _waiting(client: Client) -> list[Json]:
+    """The first jobs that wait: those in a queue, then those that wait for something else, each oldest first."""
+    found: list[Json] = []
+    for state in ("QUEUED", "SCHEDULED"):
+        page = client.call("job.list", state=[state], sort="oldest", limit=MOST_SHOWN, **job_table.HIDDEN)
+        found += page["items"][: MOST_SHOWN - len(found)]
+    return found
 
 
 def uses_other_folder(config: Json, paths: Paths) -> str:
@@ -46,22 +57,33 @@ def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:
     terminal.print(f"semanticad {health['version']}  {health['status']}, {up}, {slots}")
     if health["version"] != VERSION:
         terminal.note(f"this command is version {VERSION}; `semantica restart` starts the daemon of that version")
+    queues = [one for one in found["queues"] if one["queue"] not in job_table.HIDDEN["except_queue"]]
     tables.heading("queues")
-    tables.table(queue.COLUMNS, found["queues"])
+    tables.table(queue.COLUMNS, queues)
     for name, title in TITLES.items():
         if found[name]:
             tables.heading(title)
-            job_table.draw(found[name], starts)
+            job_table.draw(found[name], starts, ended=name == "ended")
+        if name == "waiting" and (more := sum(_waits(one) for one in queues) - len(found[name])) > 0:
+            terminal.print(f"… and {more} more: `semantica list --state waiting`")
+    if found["schedules"]:
+        tables.heading("schedules")
+        tables.table(SCHEDULE_COLUMNS, found["schedules"])
+
+
+def _waits(queue: Json) -> int:
+    return int(queue["queued"] + queue["scheduled"])
 
 
 OPTIONS = [Option("id ID", "one job, as `semantica show`", ids.check, nargs="?")]
 COMMAND = Command(
-    "Show the daemon, its queues, the running and waiting jobs, and how the last jobs ended.",
+    "Show the daemon, its queues and schedules, the running and waiting jobs, and how the last jobs ended.",
     run,
     OPTIONS,
     """
   semantica status
   semantica status @last
 
-With --json: {"health": …, "system": …, "queues": […], "running": […], "waiting": […], "ended": […]}.""",
+With --json: {"health": …, "system": …, "queues": […], "schedules": […], "running": […], "waiting": […],
+"ended": […]}.""",
 )

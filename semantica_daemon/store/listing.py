@@ -1,4 +1,4 @@
-"""The query of job.list: pages of jobs in the order of arrival, which is that of their numbers.
+"""The query of job.list: pages of jobs in the order of arrival, which is that of their numbers, or of their ends.
 
 A filter with an index of its own uses it; a filter on state or queue runs one statement per state.
 """
@@ -35,6 +35,13 @@ SELECT {rows.LISTED_COLUMNS}, number
 FROM merged
 CROSS JOIN jobs ON number = at
 """
+ENDED = f"""
+SELECT {rows.LISTED_COLUMNS}, finished_at, number
+FROM jobs INDEXED BY idx_jobs_gc
+WHERE finished_at IS NOT NULL AND (finished_at, number) < (:ended_at, :cursor) AND {{where}}
+ORDER BY finished_at DESC, number DESC
+LIMIT :limit
+"""
 # What job.list searches for a text.
 TEXT = """job_type || char(10) || subject_key || char(10) || coalesce(user_tag, '') || char(10) || coalesce(
   (SELECT group_concat(value, ' ') FROM json_each(jobs.payload, '$.argv')), jobs.payload, ''
@@ -43,6 +50,7 @@ TEXT = """job_type || char(10) || subject_key || char(10) || coalesce(user_tag, 
 CONDITIONS = {
     "state": "state IN (SELECT value FROM json_each(:state))",
     "queue": "queue IN (SELECT value FROM json_each(:queue))",
+    "except_queue": "queue NOT IN (SELECT value FROM json_each(:except_queue))",
     "job_type": "job_type IN (SELECT value FROM json_each(:job_type))",
     "user_tag": "user_tag = :user_tag",
     "chain_group_id": "chain_group_id = :chain_group_id",
@@ -63,9 +71,12 @@ INDEX_OF = {
 
 async def jobs(db: Connection, params: ListParams) -> JobPage:
     filters = {name: value for name in CONDITIONS if (value := getattr(params, name)) not in (None, [])}
-    newest_first = params.sort == "newest"
     bound = {name: encode(value).decode() if isinstance(value, list) else value for name, value in filters.items()}
-    bound |= {"cursor": _cursor(params.cursor, newest_first), "limit": params.limit + 1}
+    bound["limit"] = params.limit + 1
+    if params.sort == "ended":
+        return await _ended(db, params, filters, bound)
+    newest_first = params.sort == "newest"
+    bound["cursor"] = _cursor(params.cursor, newest_first)
     found: list[Any] = []
     await db.execute("BEGIN")
     try:
@@ -77,6 +88,20 @@ async def jobs(db: Connection, params: ListParams) -> JobPage:
     page = found[: params.limit]
     next_cursor = str(page[-1][-1]) if len(found) > params.limit else None
     return JobPage([rows.listed(row[:-1]) for row in page], next_cursor)
+
+
+async def _ended(db: Connection, params: ListParams, filters: dict[str, Any], bound: dict[str, Any]) -> JobPage:
+    ended_at, dot, number = (params.cursor or "").partition(".")
+    bound |= {"ended_at": _cursor(ended_at or None, True), "cursor": _cursor(number if dot else None, True)}
+    found = list(await db.execute_fetchall(ended_statement(filters), bound))
+    page = found[: params.limit]
+    next_cursor = f"{page[-1][-2]}.{page[-1][-1]}" if len(found) > params.limit else None
+    return JobPage([rows.listed(row[:-2]) for row in page], next_cursor)
+
+
+def ended_statement(filters: dict[str, Any]) -> str:
+    """The query of the jobs that have ended, the last one first."""
+    return ENDED.format(where=" AND ".join([CONDITIONS[name] for name in filters] or ["1"]))
 
 
 def statement(filters: dict[str, Any], state: str | None, newest_first: bool) -> str:
@@ -93,7 +118,7 @@ def statement(filters: dict[str, Any], state: str | None, newest_first: bool) ->
     if state in (None, QUEUED):  # the index of QUEUED is in the order of the claim: its rows are sorted
         where = " AND ".join([*conditions.values(), f"number {after} :cursor"])
         return LIST.format(index=index, where=where, order=order)
-    queues = conditions.pop("queue", "1")
+    queues = " AND ".join(conditions.pop(name, "1") for name in ("queue", "except_queue"))
     following = f"SELECT number FROM jobs {index} WHERE {' AND '.join(conditions.values())}"
     one = f"ORDER BY number {order} LIMIT 1"
     return MERGE_QUEUES.format(next=following, queues=queues, one=one, after=after, order=order)

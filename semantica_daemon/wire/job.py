@@ -211,6 +211,7 @@ class ListParams(Params, frozen=True):
 
     state: Annotated[Annotated[list[State], FEW] | None, about("in one of these states")] = None
     queue: Annotated[Annotated[list[Queue], FEW] | None, about("in one of these queues")] = None
+    except_queue: Annotated[Annotated[list[Queue], FEW] | None, about("in none of these queues")] = None
     job_type: Annotated[Annotated[list[str], FEW] | None, about("of one of these types")] = None
     user_tag: Annotated[Label | None, about("with this tag")] = None
     chain_group_id: Annotated[Label | None, about("with this group label")] = None
@@ -223,7 +224,10 @@ class ListParams(Params, frozen=True):
     ] = None
     created_after: Annotated[At | None, about("created after this instant, epoch ms")] = None
     created_before: Annotated[At | None, about("created before this instant, epoch ms")] = None
-    sort: Annotated[Literal["newest", "oldest"], about("order by arrival")] = "newest"
+    sort: Annotated[
+        Literal["newest", "oldest", "ended"],
+        about("order by arrival; ended: only jobs that have ended, the last one first"),
+    ] = "newest"
     limit: Annotated[Annotated[int, Meta(ge=1, le=200)], about("jobs per page")] = 50
     cursor: Annotated[str | None, about("next_cursor of the page before")] = None
 

@@ -168,6 +168,15 @@ def test_the_doctor_finds_a_healthy_daemon_healthy(line: Line) -> None:
     assert set(checks[0]) == {"verdict", "check", "seen", "hint"}
 
 
+def test_the_jobs_of_the_doctor_are_listed_only_with_their_queue(line: Line) -> None:
+    assert "in its queue" in line("doctor").out
+    of_doctor = line("list", "-q", "-Q", "semantica.doctor").out.split()
+    assert len(of_doctor) >= 2
+    assert not set(of_doctor) & set(line("list", "-q").out.split())
+    assert not set(of_doctor) & {job["job_id"] for job in line("status", "--json").json["ended"]}
+    assert "semantica.doctor" not in line("status").out
+
+
 def test_the_doctor_starts_nothing_by_itself(empty_home: Path, tmp_path: Path) -> None:
     line = Line(empty_home, tmp_path)
     result = line("doctor")

@@ -97,12 +97,51 @@ def test_status_is_one_screen(line: Line, jobs: dict[str, str]) -> None:
     result = line("status")
     assert (result.code, result.err) == (0, "")
     assert re.match(r"semanticad \S+  ready, up \S+, pid \d+, 0 of 2 slots in use\n", result.out)
-    for heading in ("queues", "waiting, oldest first", "ended, newest first"):
+    for heading in ("queues", "waiting, those in the queue first", "ended, the last one first"):
         assert f"\n{heading}\n" in result.out
     found = line("status", "--json").json
-    assert set(found) == {"health", "system", "queues", "running", "waiting", "ended"}
+    assert set(found) == {"health", "system", "queues", "schedules", "running", "waiting", "ended"}
     assert [job["job_id"] for job in found["waiting"]] == [jobs["later"]]
     assert line("status", "-q").out.split() == [jobs["later"]]
+
+
+def test_status_shows_first_the_job_that_ended_last(line: Line, jobs: dict[str, str]) -> None:
+    early = line("add", "-q", "--on-event", "now", "--", "true").out.strip()
+    assert line("run", "--", "true").code == 0
+    line("emit", "now")
+    assert line("wait", early).code == 0
+    assert line("status", "--json").json["ended"][0]["job_id"] == early
+    table = line("status").out.partition("\nended, the last one first\n")[2].splitlines()
+    assert re.search(r"  ENDED +TOOK", table[0])
+    assert table[1].startswith(early[:8])
+    assert re.search(r"  \d+s ago ", table[1])
+
+
+def test_status_shows_jobs_in_a_queue_first_and_how_many_more_wait(line: Line, jobs: dict[str, str]) -> None:
+    later = [line("add", "-q", "-Q", "shut", "--after", "1h", "--", "true").out for _ in range(2)]
+    line("queue", "pause", "shut")
+    queued = [line("add", "-q", "-Q", "shut", "--", "true").out.strip() for _ in range(9)]
+    result = line("status")
+    assert [job["job_id"] for job in line("status", "--json").json["waiting"]] == [*queued, jobs["later"]]
+    assert f"\n… and {len(later)} more: `semantica list --state waiting`\n" in result.out
+    line("cancel", "-Q", "shut")
+
+
+def test_status_shows_the_schedules(line: Line, jobs: dict[str, str]) -> None:
+    line("add", "--every", "0 3 1 1 *", "--name", "yearly", "--", "true")
+    line("wait", line("schedule", "trigger", "yearly").out.strip())
+    assert re.search(r"\nschedules\nNAME +NEXT +LAST +ENDED\nyearly +\S+ 03:00:00 +\d\S+ +DONE\n", line("status").out)
+    line("schedule", "delete", "yearly")
+
+
+def test_a_job_that_waits_for_its_next_attempt_takes_no_time(line: Line, jobs: dict[str, str]) -> None:
+    line("add", "-t", "again", "--attempts", "2", "--backoff", "1h", "--", "false")
+    events = line.start("events", "-f", "--since", "0", "--job", "@last")
+    events.until("job.retrying")
+    events.process.kill()
+    events.result()
+    assert "TOOK" not in line("list", "-t", "again").out
+    line("cancel", "-t", "again")
 
 
 def test_status_of_a_job_is_show(line: Line, jobs: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon import store as package
-from semantica_daemon.store.listing import statement
+from semantica_daemon.store.listing import ended_statement, statement
 from tests.builders import Store, plan_of
 from tests.cases import each_case
 from tests.store.history import fill
@@ -216,3 +216,11 @@ def test_a_listing_uses_the_index_of_its_filter(
     used = (index or "INTEGER PRIMARY KEY (rowid{}?)").format("<" if newest_first else ">")
     assert f"SEARCH jobs USING {used}" in plan, plan
     assert ("TEMP B-TREE" in plan) == in_order_of_its_own, plan
+
+
+@each_case("filters", [{}, {"state": ["DONE"], "except_queue": ["other"]}, {"user_tag": "tag"}])
+def test_the_last_ends_are_read_in_the_order_of_the_index_of_ends(old: Store, filters: dict[str, Any]) -> None:
+    bound = {name: 1 for name in filters} | {"ended_at": 500, "cursor": 500, "limit": 50}
+    plan = plan_of(old.connection, ended_statement(filters), bound)
+    assert "SEARCH jobs USING INDEX idx_jobs_gc (finished_at>? AND finished_at<?)" in plan, plan
+    assert "TEMP B-TREE" not in plan, plan

@@ -114,6 +114,8 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"queue": ["other", "default", "unknown"]}, "1"),
     ({"queue": ["unknown"]}, "0"),
     ({"queue": ["other"], "state": ["SCHEDULED", "DONE"]}, "queue = 'other' AND state IN ('SCHEDULED', 'DONE')"),
+    ({"except_queue": ["other"]}, "queue <> 'other'"),
+    ({"except_queue": ["other"], "state": ["DONE", "QUEUED"]}, "queue <> 'other' AND state IN ('DONE', 'QUEUED')"),
     ({"job_type": ["semantica.echo"]}, "job_type = 'semantica.echo'"),
     ({"job_type": ["semantica.echo"], "state": ["QUEUED"]}, "job_type = 'semantica.echo' AND state = 'QUEUED'"),
     ({"user_tag": "tag1"}, "user_tag = 'tag1'"),
@@ -134,12 +136,11 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-async def listed(db: aiosqlite.Connection, filters: dict[str, Any], newest_first: bool, limit: int) -> list[JobView]:
+async def listed(db: aiosqlite.Connection, filters: dict[str, Any], sort: str, limit: int) -> list[JobView]:
     """All pages, one after the other."""
     found: list[JobView] = []
     cursor: str | None = None
     for _ in range(50):
-        sort = "newest" if newest_first else "oldest"
         params = {**filters, "sort": sort, "limit": limit, "cursor": cursor}
         page = await listing.jobs(db, msgspec.convert(params, ListParams))
         assert len(page.items) <= limit
@@ -150,16 +151,22 @@ async def listed(db: aiosqlite.Connection, filters: dict[str, Any], newest_first
     raise AssertionError("no end of pages")
 
 
-@pytest.mark.parametrize("newest_first", [True, False])
+ORDERS = {
+    "newest": "{} ORDER BY rowid DESC",
+    "oldest": "{} ORDER BY rowid",
+    "ended": "{} AND finished_at IS NOT NULL ORDER BY finished_at DESC, rowid DESC",
+}
+
+
+@pytest.mark.parametrize("sort", ORDERS)
 async def test_the_pages_of_a_listing_are_what_the_table_holds(
-    store: Store, db: aiosqlite.Connection, newest_first: bool
+    store: Store, db: aiosqlite.Connection, sort: str
 ) -> None:
     crowd(store)
     for filters, where in FILTERS:
-        order = "DESC" if newest_first else "ASC"
-        expected = [row["id"] for row in store.rows(f"SELECT id FROM jobs WHERE {where} ORDER BY rowid {order}")]
+        expected = [row["id"] for row in store.rows(f"SELECT id FROM jobs WHERE {ORDERS[sort].format(where)}")]
         for limit in (1, 3, 200):
-            found = await listed(db, filters, newest_first, limit)
+            found = await listed(db, filters, sort, limit)
             assert [job.job_id for job in found] == expected, (filters, limit)
 
 
