@@ -1,15 +1,14 @@
 """`semantica events`: what has happened, or happens now, one line each."""
 
 import json
+from collections.abc import Iterable
 
 from semantica_daemon import prose
 from semantica_daemon.cli import format, ids
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.subscription import gap_event
 
-LOOK_BACK = 1000
 DEFAULT_LINES = 50
 PAGE = 1000
 LONGEST_FACTS = 200
@@ -17,27 +16,37 @@ LONGEST_FACTS = 200
 
 def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
-        filters: Json = {}
-        if arguments.job is not None:
-            filters["job_id"] = ids.resolve(client, terminal.paths, arguments.job)
-        if arguments.type:
-            filters["event_types"] = arguments.type
+        filters = _filters(client, arguments, terminal)
         if arguments.follow:
-            return _follow(client, terminal, arguments, filters)
-        since = _since(client, arguments)
-        jobs: dict[str, Json] = {}
-        every = stored(client, filters, since, arguments.since is not None)
-        found = [event for event in every if _is_wanted(client, arguments, event, jobs)]
-        for event in found if arguments.since is not None else found[-arguments.lines :]:
+            since = {} if arguments.since is None else {"since": arguments.since}
+            found: Iterable[Json] = client.subscribe(**filters, **since)
+        elif arguments.since is not None:
+            found = stored(client, filters, arguments.since, name_gaps=True)
+        else:
+            found = _newest(client, filters, arguments.lines)
+        for event in found:
             _print_event(terminal, event)
 
 
-def _since(client: Client, arguments: Any) -> int:
-    """Without --since: everything about one job, else the newest of the stream."""
-    if arguments.since is not None or arguments.job is not None:
-        return int(arguments.since or 0)
-    newest = client.call("admin.health")["parts"]["feed"]["sequence"]
-    return max(0, int(newest) - LOOK_BACK)
+def _filters(client: Client, arguments: Any, terminal: Terminal) -> Json:
+    job_id = None if arguments.job is None else ids.resolve(client, terminal.paths, arguments.job)
+    given = {"job_id": job_id, "queue": arguments.queue, "user_tag": arguments.tag}
+    given |= {"event_types": arguments.type, "levels": arguments.level}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _newest(client: Client, filters: Json, most: int) -> list[Json]:
+    """The newest events that match, oldest first."""
+    found: list[Json] = []
+    before: Json = {}
+    while len(found) < most:
+        limit = min(PAGE, most - len(found))
+        page = client.call("event.list", **filters, **before, sort="newest", limit=limit)["events"]
+        if not page:
+            break
+        found += page
+        before = {"before": page[-1]["sequence"]}
+    return found[::-1]
 
 
 def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -> list[Json]:
@@ -50,37 +59,6 @@ def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -
         if page["next_sequence"] == since:
             return found
         since, epoch = page["next_sequence"], {"epoch": page["epoch"]}
-
-
-def _is_wanted(client: Client, arguments: Any, event: Json, jobs: dict[str, Json]) -> bool:
-    """The filters that event.list does not have. The queue and the tag are those of the event's job."""
-    if event["event_type"] == "stream.gap":
-        return True
-    if arguments.level and event["level"] not in arguments.level:
-        return False
-    if arguments.queue is None and arguments.tag is None:
-        return True
-    if event["job_id"] is None:
-        return arguments.tag is None and (event["payload"] or {}).get("queue") == arguments.queue
-    job = _job(client, event["job_id"], jobs)
-    return arguments.queue in (None, job.get("queue")) and arguments.tag in (None, job.get("user_tag"))
-
-
-def _job(client: Client, job_id: str, jobs: dict[str, Json]) -> Json:
-    """Empty for a job that is pruned while its events are still kept."""
-    if job_id not in jobs:
-        try:
-            jobs[job_id] = client.call("job.get", job_id=job_id)
-        except CallRefused:
-            jobs[job_id] = {}
-    return jobs[job_id]
-
-
-def _follow(client: Client, terminal: Terminal, arguments: Any, filters: Json) -> None:
-    more = {"queue": arguments.queue, "user_tag": arguments.tag, "since": arguments.since, "levels": arguments.level}
-    filters |= {name: value for name, value in more.items() if value not in (None, [])}
-    for event in client.subscribe(**filters):
-        _print_event(terminal, event)
 
 
 def _print_event(terminal: Terminal, event: Json) -> None:
@@ -121,7 +99,7 @@ def sequence(text: str) -> int:
 OPTIONS = [
     Option("-f, --follow", "print events as they happen, until Ctrl-C"),
     Option("--since N", "all events after sequence N; 0 for all", sequence),
-    Option("-n, --lines N", f"without --since: at most this many of the newest {LOOK_BACK} ({DEFAULT_LINES})",
+    Option("-n, --lines N", f"without --since: at most this many, the newest ({DEFAULT_LINES})",
            sequence, default=DEFAULT_LINES),
     Option("--job ID", "about this job", ids.check),
     Option("-Q, --queue QUEUE", "about jobs in this queue"),

@@ -18,6 +18,7 @@ OTHER_NAMES = {
     "cron_expression": "the cron expression", "timezone": "--zone", "name": "the name", "template_id": "the template",
     "schedule.wait_for_event": "--on-event", "schedule.conditions": "--on-event", "param_overrides": "the parameters",
     "env_vars": "--env", "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
+    "event_types": "--type",
 }  # fmt: skip
 
 

@@ -77,6 +77,11 @@ class Feed:
             return Page([one.event for one in found if wanted.wants(one)], found[-1].event.sequence)
         return await self._stored(cursor, wanted, limit)
 
+    async def newest_page(self, since: int, before: int, wanted: Filter, limit: int) -> list[Event]:
+        """The newest matching events between the two sequences, the newest first, up to the size of a page."""
+        found = await self._readers.query(reads.newest_events, since, before, wanted, limit)
+        return [one.event for one in _within_page_size(found)]
+
     async def start(self, since: int | None, epoch: str | None) -> tuple[int, Gap | None]:
         """The first cursor of a reader, and the gap if events after the requested cursor were pruned."""
         if since is None and epoch is None:

@@ -1,7 +1,10 @@
 """An event of the stream: what happened to a job, as stored, replayed and sent."""
 
+import difflib
+
 from msgspec import Struct
 
+from semantica_daemon.errors import InvalidParams
 from semantica_daemon.wire.event import Event
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -21,6 +24,14 @@ PROGRESS = "job.progress"
 LOG = "job.log"
 UNRESPONSIVE = "job.unresponsive"
 
+# Every type there is, by the family of what it is about.
+TYPES = (
+    QUEUED, SCHEDULED, STARTED, DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE, RETRYING, REQUEUED,
+    PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "schedule.created",
+    "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled", "schedule.fired",
+    "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted", "event.emitted",
+    "daemon.started", "daemon.stopping", "daemon.recovered", "daemon.clock_stepped",
+)  # fmt: skip
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
 
 
@@ -51,3 +62,13 @@ class Filter(Struct, frozen=True):
             and (not self.event_types or event.event_type in self.event_types)
             and (not self.levels or event.level in self.levels)
         )
+
+
+def check_types(given: list[str] | None) -> tuple[str, ...]:
+    """The types of a filter; raises InvalidParams for one that no event has."""
+    for name in given or ():
+        if name not in TYPES:
+            near = difflib.get_close_matches(name, TYPES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TYPES)}"
+            raise InvalidParams(f"no event has the type {name}", hint, path="$.event_types")
+    return tuple(given or ())

@@ -6,6 +6,7 @@ They are async because the readers use aiosqlite; `rows` converts rows to views.
 from typing import Any, NamedTuple
 
 from aiosqlite import Connection
+from msgspec.json import encode
 
 from semantica_daemon.errors import RunNotFound
 from semantica_daemon.model.event import Filter, StoredEvent
@@ -95,6 +96,24 @@ JOIN jobs ON number = job_number
 ORDER BY sequence
 LIMIT :limit
 """
+_MATCHES = """sequence < :before
+  AND (:event_types IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
+  AND (:levels IS NULL OR level IN (SELECT value FROM json_each(:levels)))
+  AND (:queue IS NULL OR job_events.queue = :queue) AND (:user_tag IS NULL OR job_events.user_tag = :user_tag)
+ORDER BY sequence DESC
+LIMIT :limit
+"""
+NEWEST_EVENTS = f"""
+SELECT {_EVENT_COLUMNS}
+FROM job_events
+LEFT JOIN jobs ON number = job_number
+WHERE sequence > :since AND {_MATCHES}"""
+NEWEST_EVENTS_OF_JOB = f"""{_CHAIN}
+SELECT {_EVENT_COLUMNS}
+FROM chain
+JOIN job_events ON sequence = at
+JOIN jobs ON number = job_number
+WHERE {_MATCHES}"""
 LOG_IS_CUT = f"""{_CHAIN}
 SELECT 1
 FROM chain
@@ -163,6 +182,17 @@ async def orphans(db: Connection) -> list[tuple[Any, ...]]:
 async def events(db: Connection, since: int, wanted: Filter, limit: int) -> list[StoredEvent]:
     values = {"since": since, "limit": limit, "job_id": wanted.job_id}
     found = await db.execute_fetchall(EVENTS_OF_JOB if wanted.job_id else EVENTS, values)
+    return [rows.stored_event(row) for row in found]
+
+
+async def newest_events(db: Connection, since: int, before: int, wanted: Filter, limit: int) -> list[StoredEvent]:
+    """The newest events between the two sequences that match, the newest first."""
+    types, levels = (encode(names).decode() if names else None for names in (wanted.event_types, wanted.levels))
+    values = {
+        "since": since, "before": before, "limit": limit, "job_id": wanted.job_id, "queue": wanted.queue,
+        "user_tag": wanted.user_tag, "event_types": types, "levels": levels,
+    }  # fmt: skip
+    found = await db.execute_fetchall(NEWEST_EVENTS_OF_JOB if wanted.job_id else NEWEST_EVENTS, values)
     return [rows.stored_event(row) for row in found]
 
 

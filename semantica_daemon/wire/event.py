@@ -1,6 +1,6 @@
 """The `event` family: the stream of events, subscriptions to it, and events that callers emit."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
@@ -61,13 +61,18 @@ class EventListParams(Params, frozen=True):
     since: Annotated[Sequence, about("from after this sequence")] = 0
     epoch: Annotated[str | None, about("epoch that `since` belongs to")] = None
     job_id: Annotated[JobId | None, about("only of this job")] = None
+    queue: Annotated[Queue | None, about("only of this queue")] = None
+    user_tag: Annotated[Label | None, about("only of jobs with this tag")] = None
     event_types: Annotated[Annotated[list[str], FEW] | None, about("only of these types")] = None
+    levels: Annotated[Annotated[list[Level], FEW] | None, about("only of these levels")] = None
+    sort: Annotated[Literal["oldest", "newest"], about("newest: the newest events, the newest first")] = "oldest"
+    before: Annotated[Sequence | None, about("with sort newest: only from before this sequence")] = None
     limit: Annotated[Annotated[int, Meta(ge=1, le=1000)], about("events per page")] = 200
 
 
 class EventPage(Struct, frozen=True):
-    events: Annotated[list[Event], about("the events, oldest first")]
-    next_sequence: Annotated[int, about("pass it as the next `since`")]
+    events: Annotated[list[Event], about("the events, oldest first unless sort is newest")]
+    next_sequence: Annotated[int, about("pass it as the next `since`; with sort newest, the end of the stream")]
     epoch: Annotated[str, about("epoch of the stream")]
     gap: Annotated[Gap | None, about("events that were asked for and are gone, or null")] = None
 

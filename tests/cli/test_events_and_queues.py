@@ -47,6 +47,29 @@ def test_only_the_newest_are_shown_by_default(line: Line, daemon: Process) -> No
     assert line("events", "--since", str(everything[-1]["sequence"])).out == ""
 
 
+def test_a_rare_event_is_found_among_thousands_of_others(line: Line, daemon: Process) -> None:
+    line("run", "-t", "rare", "-Q", "rare", "--", "sh", "-c", "exit 3")
+    failed = line("show", "-q", "@last").out.strip()
+    later = {"type": "AFTER", "delay_ms": 3_600_000}
+    daemon.call("job.enqueue_many", jobs=[{"job_type": "semantica.noop", "schedule": later}] * 1000)
+    for words in (("-t", "rare"), ("-Q", "rare"), ("--level", "error")):
+        events = line("events", "--json", "-n", "1", "--type", "job.failed", *words).lines
+        assert [event["job_id"] for event in events] == [failed]
+    everything = line("events", "--json", "-n", "100000").lines
+    assert [event["sequence"] for event in everything] == list(range(1, len(everything) + 1))
+    assert line("events", "-n", "0").out == ""
+
+
+@each_case(
+    ("name", "hint"), [("job.faild", "did you mean job.failed?"), ("nonsense", "there are job.queued, job.scheduled")]
+)
+def test_an_unknown_type_of_event_is_refused(line: Line, name: str, hint: str) -> None:
+    for words in ((), ("-f",), ("--since", "0")):
+        result = line("events", "--type", name, *words)
+        assert (result.code, result.out) == (64, "")
+        assert f"--type: no event has the type {name}\n  {hint}" in result.err
+
+
 def test_events_are_followed_as_they_happen(line: Line) -> None:
     line("run", "--", "true")
     follower = line.start("events", "-f", "--since", "0", "--type", "job.done", "--json")

@@ -1,11 +1,14 @@
 """Which events a subscriber gets: each filter alone, and all of them ANDed."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from semantica_daemon.model import event
 from semantica_daemon.model.event import ENDS, Filter, StoredEvent
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.wire.event import Event
@@ -75,3 +78,13 @@ def test_all_filters_hold_together(
 
 def test_every_end_of_a_job_has_its_event() -> None:
     assert {f"job.{state.lower()}" for state in TERMINAL} == ENDS
+
+
+def test_every_type_that_is_emitted_is_known() -> None:
+    texts = [file.read_text() for file in (Path(event.__file__).parent.parent / "store").rglob("*.py")]
+    emitted = {name for text in texts for name in re.findall(r'announce\(\s*"([a-z_.]+)"', text)}
+    emitted |= {f"{family}.{done}" for family in ("schedule", "template") for done in ("created", "changed")}
+    emitted |= {f"schedule.{what}" for text in texts for what in re.findall(r'_emit\(tx, schedule, "(\w+)"', text)}
+    constants = {value for value in vars(event).values() if isinstance(value, str) and value.startswith("job.")}
+    assert len(emitted) > 12
+    assert (emitted | constants) - set(event.TYPES) == set()

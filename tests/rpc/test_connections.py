@@ -135,7 +135,7 @@ async def test_a_client_that_is_gone_gives_its_place_back(manual: Harness, doing
         "nothing": request("initialized"),
         "wait": wait,
         "more waits than may be in flight": b"\n".join([wait] * 1500),
-        "subscribe": request("event.subscribe", event_types=["never"]),
+        "subscribe": request("event.subscribe", event_types=["daemon.recovered"]),
         "subscribe to one job": request("event.subscribe", job_id=job_id),
     }
     wire.put(calls[doing])

@@ -95,21 +95,21 @@ def chosen(events: list[dict[str, Any]], filters: dict[str, Any], ids: list[str]
     return [event["sequence"] for event in events if all(rules[key](event, value) for key, value in filters.items())]
 
 
-@pytest.mark.parametrize(
-    "filters",
-    [
-        {"queue": "one"},
-        {"queue": "two"},
-        {"user_tag": "a"},
-        {"event_types": ["job.done", "job.cancelled"]},
-        {"event_types": ["queue.paused", "daemon.started"]},
-        {"levels": ["info"]},
-        {"levels": ["warn", "error"]},
-        {"job_id": 1},
-        {"job_id": 3, "event_types": ["job.cancelled"]},
-        {"queue": "two", "user_tag": "a", "event_types": ["job.queued", "job.scheduled"]},
-    ],
-)
+FILTERS: list[dict[str, Any]] = [
+    {"queue": "one"},
+    {"queue": "two"},
+    {"user_tag": "a"},
+    {"event_types": ["job.done", "job.cancelled"]},
+    {"event_types": ["queue.paused", "daemon.started"]},
+    {"levels": ["info"]},
+    {"levels": ["warn", "error"]},
+    {"job_id": 1},
+    {"job_id": 3, "event_types": ["job.cancelled"]},
+    {"queue": "two", "user_tag": "a", "event_types": ["job.queued", "job.scheduled"]},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("way", ["live", "replay"])
 async def test_filters_let_through_what_they_name_and_nothing_else(
     real: Harness, filters: dict[str, Any], way: str
@@ -208,6 +208,26 @@ async def test_pages_with_filters_make_the_whole(real: Harness) -> None:
             found += [event["sequence"] for event in page["events"]]
             before, since = since, page["next_sequence"]
         assert found == expected
+
+
+async def test_the_newest_events_come_first_and_by_every_filter(real: Harness) -> None:
+    ids = await some_life(real)
+    whole = await every_event(real)
+    for filters in FILTERS:
+        asked = {**filters, "job_id": ids[filters["job_id"]]} if "job_id" in filters else filters
+        expected = chosen(whole, asked, ids)[::-1]
+        found: list[int] = []
+        before: dict[str, int] = {}
+        while page := await real.call("event.list", sort="newest", limit=3, **asked, **before):
+            assert page["next_sequence"] == whole[-1]["sequence"]
+            if not page["events"]:
+                break
+            found += [event["sequence"] for event in page["events"]]
+            before = {"before": found[-1]}
+        assert found == expected, filters
+    with pytest.raises(RpcError) as caught:
+        await real.call("event.list", before=5)
+    assert caught.value.data["path"] == "$.before"
 
 
 async def test_a_page_has_its_limits(real: Harness) -> None:

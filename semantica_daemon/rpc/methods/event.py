@@ -7,13 +7,15 @@ from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
-from semantica_daemon.model.event import Filter
+from semantica_daemon.errors import InvalidParams
+from semantica_daemon.model.event import Filter, check_types
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall
 from semantica_daemon.rpc.connection import Connection
 from semantica_daemon.rpc.subscriber import Heartbeat, follow
 from semantica_daemon.store import reads
 from semantica_daemon.wire import event as wire
 
+BEYOND_ALL = 2**63 - 1
 MAX_PAGES = 50  # of the stream that one event.list searches for matching events
 
 
@@ -35,10 +37,7 @@ class EventMethods(Struct, frozen=True):
     async def _subscribe(self, connection: Connection, params: wire.SubscribeParams) -> wire.Subscription:
         connection.subscriptions.check_room()
         start = await self.feed.start(params.since, params.epoch)
-        wanted = Filter(
-            await self._whole_id(params.job_id), params.queue, params.user_tag,
-            tuple(params.event_types or ()), tuple(params.levels or ()),
-        )  # fmt: skip
+        wanted = await self._filter(params)
         heartbeat = Heartbeat(self.explainer, self.clock, wanted.job_id)
         subscription_id = connection.subscriptions.start(
             lambda subscription_id: follow(connection, self.feed, subscription_id, wanted, start, heartbeat)
@@ -49,9 +48,15 @@ class EventMethods(Struct, frozen=True):
         return wire.UnsubscribeResult(connection.subscriptions.end(params.subscription_id))
 
     async def _list(self, params: wire.EventListParams) -> wire.EventPage:
+        wanted = await self._filter(params)
         cursor, gap = await self.feed.start(params.since, params.epoch)
-        job_id = await self._whole_id(params.job_id)
-        wanted = Filter(job_id=job_id, event_types=tuple(params.event_types or ()))
+        if params.sort == "newest":
+            newest, before = self.feed.newest, params.before or BEYOND_ALL
+            events = await self.feed.newest_page(cursor, before, wanted, params.limit)
+            end = max(newest, events[0].sequence if events else 0)
+            return wire.EventPage(events, end, self.feed.epoch, gap)
+        if params.before is not None:
+            raise InvalidParams("only with sort newest", 'add "sort": "newest", or leave it out', path="$.before")
         found: list[wire.Event] = []
         for _ in range(MAX_PAGES):
             page = await self.feed.page(cursor, wanted, params.limit - len(found))
@@ -60,6 +65,11 @@ class EventMethods(Struct, frozen=True):
             if not moved or page.gap or len(found) == params.limit:
                 break
         return wire.EventPage(found, cursor, self.feed.epoch, gap)
+
+    async def _filter(self, params: wire.SubscribeParams | wire.EventListParams) -> Filter:
+        types = check_types(params.event_types)
+        job_id = await self._whole_id(params.job_id)
+        return Filter(job_id, params.queue, params.user_tag, types, tuple(params.levels or ()))
 
     async def _whole_id(self, prefix: str | None) -> str | None:
         """The id that a prefix stands for."""
