@@ -27,6 +27,13 @@ SHELL_HINTS = {
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
+# The commands that do what a method does which a hint may name.
+COMMANDS_OF_METHODS = {
+    "job.get": "show", "job.list": "list", "job.cancel": "cancel", "job.logs": "logs", "job.wait": "wait",
+    "job.explain": "why", "queue.configure": "queue set", "queue.list": "queue", "event.list": "events",
+    "event.subscribe": "events -f", "event.emit": "emit", "template.list": "template", "schedule.list": "schedule",
+    "rpc.discover": "--help",
+}  # fmt: skip
 # By the field that was refused because another option is missing.
 MISSING_OPTIONS = {
     "generation": "add --subject NAME",
@@ -85,7 +92,14 @@ def _hint(data: Json, field: str, command: str) -> str:
     if data.get("code") == "E_AMBIGUOUS_ID":
         return f"give more characters: {_candidates(data.get('matches') or [])}"
     template = SHELL_HINTS.get(str(data.get("code")))
-    return str(data.get("hint") or "") if template is None else template.format_map(data)
+    return in_shell_words(str(data.get("hint") or "")) if template is None else template.format_map(data)
+
+
+def in_shell_words(hint: str) -> str:
+    """The hint with commands in place of the methods that it names."""
+    for method, command in COMMANDS_OF_METHODS.items():
+        hint = hint.replace(method, f"`semantica {command}`")
+    return hint
 
 
 def _candidates(job_ids: list[str]) -> str:

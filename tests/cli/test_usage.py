@@ -1,12 +1,17 @@
 """Wrong words: what is wrong, what is near, exit code 64. Help: short, with examples, for every command."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from semantica_daemon import errors as refusals
+from semantica_daemon.cli import errors
 from semantica_daemon.cli.commands import COMMANDS, OVERVIEW
+from semantica_daemon.cli.errors import in_shell_words
 from semantica_daemon.cli.other_words import SAME_HERE
 from tests.cases import each_case
 from tests.cli.command_line import COMMAND, Line
@@ -178,3 +183,29 @@ def test_nothing_is_imported_that_is_not_needed(line: Line, daemon: Process, wor
     rows = [row for row in done.stderr.splitlines() if row.startswith("import time:")]
     imported = {row.rpartition("|")[2].strip().partition(".")[0] for row in rows}
     assert imported & HEAVY == set()
+
+
+def test_a_hint_on_the_command_line_names_no_method(line: Line) -> None:
+    line("add", "--after", "1h", "--", "true")
+    for words in (("show", "00000000"), ("logs", "--run", "9"), ("schedule", "show", "x"), ("template", "show", "x")):
+        result = line(*words)
+        assert (result.code, "`semantica " in result.err) == (65, True)
+    hints = hints_that_name_methods()
+    assert len(hints) >= 5
+    for hint in hints:
+        assert not METHOD_NAMES.search(in_shell_words(hint)), hint
+
+
+METHOD_NAMES = re.compile(r"(?<![\w.])(job|queue|event|template|schedule|machine|admin|rpc)\.[a-z]+(?![\w.])")
+
+
+def hints_that_name_methods() -> set[str]:
+    """The second argument of each refusal, and each value named `hint`, in the code of the daemon."""
+    found = set()
+    for folder in ("model", "store", "engine"):
+        for file in (Path(errors.__file__).parent.parent / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                named = isinstance(node, ast.Call) and ast.unparse(node.func) in vars(refusals) and node.args[1:2]
+                values = named or ([node.value] if isinstance(node, ast.Assign) and "hint" in ast.unparse(node) else [])
+                found |= {one.value for value in values for one in ast.walk(value) if isinstance(one, ast.Constant)}
+    return {hint for hint in found if isinstance(hint, str) and METHOD_NAMES.search(hint)}
