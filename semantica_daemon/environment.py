@@ -31,10 +31,14 @@ def is_allowed(name: str) -> bool:
     return name in NAMES or name.startswith(PREFIXES)
 
 
-def environment_to_send(environment: "os._Environ[str] | dict[str, str]") -> "dict[str, str | dict[str, str]]":
+def environment_to_send(
+    environment: "os._Environ[str] | dict[str, str]", folder: "str | None" = None
+) -> "dict[str, str | dict[str, str]]":
     """The environment as the client hands it over with a command, without the variables that only the daemon sets. A
-    value that is not UTF-8 is sent as base64."""
+    value that is not UTF-8 is sent as base64. `folder`: where the command runs, if that is not the current one."""
     chosen = {name: value for name, value in environment.items() if not is_reserved(name) and is_text(name)}
+    if folder is not None and "PWD" in chosen:
+        chosen["PWD"] = folder
     return {name: value if is_text(value) else _packed(value) for name, value in chosen.items()}
 
 

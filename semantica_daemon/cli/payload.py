@@ -123,11 +123,10 @@ def _stdin() -> str:
 
 def _environment(arguments: Any) -> Json:
     """The caller's whole environment, or the short list of it, and the variables named by --env."""
-    found: Json = environment_to_send(allowed(os.environ) if arguments.clean_env else os.environ)
-    if arguments.cwd is not None and "PWD" in found:
-        found["PWD"] = _folder(arguments.cwd)
+    chosen = allowed(os.environ) if arguments.clean_env else os.environ
+    folder = None if arguments.cwd is None else _folder(arguments.cwd)
     named = _named(arguments)
-    return {"environment": found} | ({"env_vars": named} if named else {})
+    return {"environment": environment_to_send(chosen, folder)} | ({"env_vars": named} if named else {})
 
 
 def _variables(arguments: Any) -> dict[str, str]:

@@ -66,7 +66,7 @@ def _what_is_run(job: Json) -> Rows:
 
 def _variables(job: Json) -> Rows:
     """The names of those that were set by name, and of those that came along and that not every job has."""
-    came_along = job["environment"] or {"names": [], "secrets": [], "left_out": []}
+    came_along = job.get("environment") or {"names": [], "secrets": [], "left_out": []}
     named = job["env_vars"] or {}
     left_out = [name for name in came_along["left_out"] if name not in named]
     secrets = {name for name, value in named.items() if value == "***"} | set(came_along["secrets"]) - set(left_out)

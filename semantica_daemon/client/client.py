@@ -98,7 +98,7 @@ class Client:
     def run(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Json:
         """Runs a command as a job, with our environment; returns the finished job with its runs."""
         name = os.path.basename(argv[0])[:128] or "command"
-        usual = {"job_type": name, "environment": environment_to_send(os.environ)}
+        usual = {"job_type": name, "environment": environment_to_send(os.environ, cwd)}
         command = {"payload": {"argv": argv, "cwd": cwd or os.getcwd()}, "execution_mode": "SUBPROCESS"}
         return self.wait(self.enqueue(**{**usual, **command, **spec})["job_id"])
 

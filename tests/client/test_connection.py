@@ -33,9 +33,9 @@ def test_a_refusal_carries_its_number_its_code_and_the_hint(client: Client) -> N
 
 
 def test_a_command_is_run_and_its_end_is_returned(client: Client, tmp_path: Path) -> None:
-    script = 'pwd > here; test "$PATH $PYTEST_CURRENT_TEST" = "$1"; exit $(($? + 3))'
-    here = f"{os.environ['PATH']} {os.environ['PYTEST_CURRENT_TEST']}"
-    job = client.run(["sh", "-c", script, "-", here], cwd=str(tmp_path), user_tag="mine")
+    script = 'printenv PWD > here; test "$PATH $PYTEST_CURRENT_TEST" = "$1"; exit $(($? + 3))'
+    ours = f"{os.environ['PATH']} {os.environ['PYTEST_CURRENT_TEST']}"
+    job = client.run(["sh", "-c", script, "-", ours], cwd=str(tmp_path), user_tag="mine")
     assert job["user_tag"] == "mine"
     assert (job["state"], job["exit_code"]) == ("FAILED", 3)
     assert (tmp_path / "here").read_text() == f"{tmp_path}\n"
