@@ -177,7 +177,9 @@ async def test_it_knows_who_it_is_and_where_its_files_go(house: Harness) -> None
     }  # fmt: skip
     assert env | expected == env
     assert len(env["SEMANTICA_RUN_TOKEN"]) >= 32
-    assert {name for name in env if name.startswith("SEMANTICA_")} == {*expected, "SEMANTICA_RUN_TOKEN"}
+    daemon = {"SEMANTICA_RUN_TOKEN", "SEMANTICA_CONFIG_DIR", "SEMANTICA_DATA_DIR", "SEMANTICA_LOG_DIR"}
+    assert {name for name in env if name.startswith("SEMANTICA_")} == {*expected, *daemon}
+    assert env["SEMANTICA_DATA_DIR"] == str(house.paths.data)
 
 
 async def test_a_command_that_leaves_nothing_has_no_folder_once_the_daemon_is_closed(home: Path) -> None:
