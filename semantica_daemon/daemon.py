@@ -20,6 +20,7 @@ from semantica_daemon import VERSION, environment, logs, paths
 from semantica_daemon.clock import Clock
 from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
+from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.dispatcher import Dispatcher
@@ -51,6 +52,7 @@ from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
 from semantica_daemon.rpc.methods import job, machine, protocol, queue, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
+from semantica_daemon.rpc.methods.attach import AttachMethods
 from semantica_daemon.rpc.methods.event import EventMethods
 from semantica_daemon.rpc.methods.run import RunMethods
 from semantica_daemon.rpc.server import Server
@@ -131,7 +133,7 @@ class Daemon:
         clock, readers, limits = setting.clock, opened.readers, setting.limits
         waiting = Waiting(readers, self.commands, self.feed)
         log_root = self.run_dependencies.spawn_settings.log_root
-        output = Output(readers, self.feed, self.dispatcher.watch_log, log_root)
+        output = Output(readers, self.feed, self.dispatcher.command, log_root)
         explainer = Explainer(readers, self.machine, limits, clock)
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
         about = AdminMethods(
@@ -143,6 +145,7 @@ class Daemon:
         return bind(
             {
                 **job.bindings(opened.admission, readers, waiting, output, explainer),
+                **AttachMethods(self.run_dependencies.attachments).bindings(),
                 **RunMethods(self.run_dependencies.run_tokens).bindings(),
                 **EventMethods(self.feed, readers, waiting, explainer, clock).bindings(),
                 **template.bindings(readers),
@@ -253,6 +256,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         secrets=Secrets(),
         spawn_settings=settings,
         run_tokens={},
+        attachments=Attachments(),
     )
 
 

@@ -53,7 +53,7 @@ def _print_run(client: Client, terminal: Terminal, job_id: str, arguments: Any) 
     attempt = {} if arguments.run is None else {"run": arguments.run}
     wait_ms = LONG_WAIT_MS if attempt and arguments.follow else 0
     kept: Pieces = []
-    for reply in output.of_run(client, job_id, attempt, wait_ms):
+    for reply in output.of_run(client, job_id, attempt, wait_ms, arguments.follow):
         if arguments.lines is None or wait_ms:
             _print_pieces(terminal, arguments, reply, output.pieces(reply))
         else:

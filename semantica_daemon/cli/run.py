@@ -21,6 +21,8 @@ def run(arguments: Any, terminal: Terminal) -> int:
     with terminal.client() as client:
         interrupts = Interrupts(terminal, arguments.cancel_on_interrupt)
         try:
+            if arguments.command and not terminal.as_json:
+                spec["attach_id"] = client.call("job.attach")["attach_id"]
             ack = client.call("job.enqueue", **payload.complete(client, spec))
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)

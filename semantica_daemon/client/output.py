@@ -20,7 +20,7 @@ def replies(
     while True:
         # The run is named, because an offset means nothing in the log of another run.
         run = {} if reply["run_id"] is None else {"run_id": reply["run_id"]}
-        position = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms}
+        position = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms, "follow": True}
         answer = client.query("job.logs", job_id=job_id, **run, **position)
         if reply["run_id"] is None and (answer["run"] or 0) > 1:  # the job is already in a later run
             first = client.query("job.get", job_id=job_id)["runs"][0]
@@ -48,12 +48,12 @@ def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
     return later[0] if later else None
 
 
-def of_run(client: Client, job_id: str, run: Json, wait_ms: int) -> Iterator[Json]:
+def of_run(client: Client, job_id: str, run: Json, wait_ms: int, follow: bool) -> Iterator[Json]:
     """The replies of job.logs for one run (`{}` is the newest, `{"run": 2}` the second), up to what is written within
     `wait_ms`."""
-    offset = 0
+    offset, asked = 0, {"limit": CHUNK, "timeout_ms": wait_ms, "follow": follow}
     while True:
-        reply = client.query("job.logs", job_id=job_id, offset=offset, limit=CHUNK, timeout_ms=wait_ms, **run)
+        reply = client.query("job.logs", job_id=job_id, offset=offset, **asked, **run)
         offset = reply["next_offset"]
         yield reply
         if reply["eof"] or not (reply["chunk"] or wait_ms):

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from semantica_daemon import failpoints
 from semantica_daemon.clock import Clock, Timer
+from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.handlers import Handlers
 from semantica_daemon.engine.reporter import Reporter, storable
@@ -59,6 +60,7 @@ class RunDependencies(Struct, frozen=True):
     secrets: Secrets
     spawn_settings: SpawnSettings
     run_tokens: dict[str, Running]
+    attachments: Attachments
 
 
 class Work(Protocol):

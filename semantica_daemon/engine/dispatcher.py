@@ -38,11 +38,10 @@ class Dispatcher:
             if running is not None:
                 running.stop(stop.cause)
 
-    def watch_log(self, run_id: str, size: int) -> None:
-        """Wakes the readers of the run's log once it is longer than `size` bytes."""
+    def command(self, run_id: str) -> SubprocessRun | None:
+        """The run of a command that has not ended."""
         attempt = self._attempts.get(run_id)
-        if attempt is not None and isinstance(attempt.work, SubprocessRun):
-            attempt.work.watch_log(size)
+        return attempt.work if attempt is not None and isinstance(attempt.work, SubprocessRun) else None
 
     def check_clock(self) -> None:
         for attempt in list(self._attempts.values()):

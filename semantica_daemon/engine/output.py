@@ -12,9 +12,11 @@ from semantica_daemon.engine import log_parts
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.log_parts import Piece
 from semantica_daemon.engine.readers import Readers
+from semantica_daemon.engine.subprocess_run import SubprocessRun
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
+from semantica_daemon.supervisor.messages import NO_READER
 from semantica_daemon.wire.job import LogChunk, LogsParams
 
 LONGEST_UTF8 = 4
@@ -22,14 +24,17 @@ MISSING_NOTICE = "\n[semantica: {} bytes of output are missing here]\n"
 
 
 class Output:
-    def __init__(self, readers: Readers, feed: Feed, watch: Callable[[str, int], None], log_root: str) -> None:
-        """`log_root`: see SpawnSettings."""
+    def __init__(
+        self, readers: Readers, feed: Feed, find_command: Callable[[str], SubprocessRun | None], log_root: str
+    ) -> None:
+        """`find_command`: the run of a command, by its id, while it has not ended; `log_root`: see SpawnSettings."""
         self._log_root = log_root
         self._readers = readers
         self._feed = feed
-        self._watch = watch
+        self._find_command = find_command
 
-    async def read(self, params: LogsParams) -> LogChunk:
+    async def read(self, params: LogsParams, reader: int) -> LogChunk:
+        """`reader`: the number of a connection."""
         loop = asyncio.get_running_loop()
         until = loop.time() + params.timeout_ms / 1000
         job_id, _ = await self._readers.query(reads.state, params.job_id)
@@ -37,17 +42,35 @@ class Output:
             while True:
                 wake.clear()
                 run = await self._readers.query(reads.logged_run, job_id, params.run, params.run_id)
-                chunk, seen = await asyncio.to_thread(_read, run, params, self._log_root)
-                if chunk.eof and await self._readers.query(reads.log_is_cut, job_id, run.run_id):
-                    chunk = msgspec.structs.replace(chunk, truncated=True)
+                command = self._find_command(run.run_id) if run.run_id is not None else None
+                followed = command if params.follow else None
+                if followed is not None:
+                    followed.note_reader(reader, params.offset)
+                chunk, seen = await self._chunk(job_id, run, params)
                 left = until - loop.time()
                 if chunk.chunk or chunk.eof or left <= 0:
                     return chunk
-                if run.status == "RUNNING" and run.run_id is not None:
-                    self._watch(run.run_id, max(seen, params.offset))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await wake.wait()
+                if command is not None:
+                    command.watch_log(max(seen, params.offset))
+                await _wait(wake, left, followed, reader)
+
+    async def _chunk(self, job_id: str, run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
+        chunk, seen = await asyncio.to_thread(_read, run, params, self._log_root)
+        if chunk.eof and await self._readers.query(reads.log_is_cut, job_id, run.run_id):
+            chunk = msgspec.structs.replace(chunk, truncated=True)
+        return chunk, seen
+
+
+async def _wait(wake: asyncio.Event, seconds: float, followed: SubprocessRun | None, reader: int) -> None:
+    """A caller that goes away meanwhile is no reader any more."""
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wake.wait()
+    except asyncio.CancelledError:
+        if followed is not None:
+            followed.note_reader(reader, NO_READER)
+        raise
 
 
 def _read(run: LoggedRun, params: LogsParams, log_root: str) -> tuple[LogChunk, int]:

@@ -6,6 +6,7 @@ from secrets import token_hex
 import msgspec
 
 from semantica_daemon import environment
+from semantica_daemon.engine.attachments import Attachment
 from semantica_daemon.engine.attempt import SpawnSettings
 from semantica_daemon.model.caller_environment import variables_of
 from semantica_daemon.model.command import CommandLine
@@ -23,7 +24,9 @@ class SecretsLost(Exception):
     """Secret variables live in memory only; the daemon was restarted since the job was enqueued."""
 
 
-def spawn_request(claim: Claim, settings: SpawnSettings, secrets: dict[str, str], token: str) -> SpawnRequest:
+def spawn_request(
+    claim: Claim, settings: SpawnSettings, secrets: dict[str, str], token: str, attachment: Attachment | None
+) -> SpawnRequest:
     """Raises SecretsLost if a secret variable that was set by name is not among `secrets`. The first run of a job has
     `job.log`, the second `job.2.log`."""
     given = _variables.decode(claim.env_vars) if claim.env_vars else {}
@@ -50,6 +53,7 @@ def spawn_request(claim: Claim, settings: SpawnSettings, secrets: dict[str, str]
         log=f"{workspace}/job{number}.log",
         log_bytes=settings.log_bytes,
         keep_leftovers=claim.spec.leftovers == "keep",
+        is_followed=attachment is not None,
     )
 
 

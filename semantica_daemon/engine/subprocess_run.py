@@ -56,6 +56,8 @@ class SubprocessRun:
         self._was_killed = False
         self._identity = Identity(self._run_id, None, None, None)
         self._token = token_hex(16)
+        attach_id = attempt.claim.spec.attach_id
+        self._attachment = attempt.dependencies.attachments.find(attach_id) if attach_id else None
 
     async def run(self) -> Outcome:
         tokens = self._attempt.dependencies.run_tokens
@@ -93,11 +95,15 @@ class SubprocessRun:
         if self._supervisor is not None:
             self._supervisor.watch_log(self._run_id, self._job_id, size)
 
+    def note_reader(self, reader: int, offset: int) -> None:
+        if self._supervisor is not None:
+            self._supervisor.note_reader(self._run_id, reader, offset)
+
     async def _carry_out(self) -> Outcome:
         claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
         secrets = self._attempt.dependencies.secrets.of(self._job_id)
         try:
-            request = spawn_request(claim, settings, secrets, self._token)
+            request = spawn_request(claim, settings, secrets, self._token, self._attachment)
         except SecretsLost as lost:
             return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
         report = await self._spawn(request)

@@ -13,6 +13,7 @@ from semantica_daemon.supervisor.messages import (
     Exited,
     LeftoversFound,
     LogGrew,
+    ReadRequest,
     Request,
     SignalRequest,
     Spawned,
@@ -68,6 +69,10 @@ class SupervisorConnection(asyncio.BufferedProtocol):
     def watch_log(self, run_id: str, job_id: str, size: int) -> None:
         """Calls `log_grew` once, as soon as the log is longer than `size`."""
         self._send(WatchLogRequest(run_id, job_id, size))
+
+    def note_reader(self, run_id: str, reader: int, offset: int) -> None:
+        """See ReadRequest."""
+        self._send(ReadRequest(run_id, reader, offset))
 
     def check_alive(self, run_id: str, job_id: str) -> None:
         """Kills the supervisor if it reports nothing for 5 s: a working supervisor answers this request at once, and

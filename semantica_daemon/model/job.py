@@ -33,6 +33,7 @@ UNHASHED: dict[str, Any] = {
     "idempotency_ttl_ms": 86_400_000,
     "durable": False,
     "force": False,
+    "attach_id": None,
     "trace_id": None,
     "traceparent": None,
     "environment": None,

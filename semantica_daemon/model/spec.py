@@ -24,6 +24,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     idempotency_key: str | None = None
     spec_hash: str | None = None
     trace_flags: str | None = None
+    attach_id: str | None = None
 
 
 ALL_DEFAULTS = RestOfSpec()

@@ -1,5 +1,6 @@
 """One connection: routes the messages of its transport to calls and client requests, and ends all of it together."""
 
+from collections.abc import Callable
 from typing import Any
 
 from semantica_daemon.errors import Refusal
@@ -21,6 +22,7 @@ class Connection(Receiver):
         self.subscriptions = Subscriptions()
         self.requests = ClientRequests(self.transport)
         self.calls = Calls(services, self.transport, self)
+        self.at_end: list[Callable[[], None]] = []  # called when the client is gone
         self._commands = services.commands
         self._writer = services.writer
         self._open = connections
@@ -65,6 +67,8 @@ class Connection(Receiver):
     def on_client_gone(self) -> None:
         self.calls.cancel_all()
         self.subscriptions.end_all()
+        while self.at_end:
+            self.at_end.pop()()
 
     def on_closed(self) -> None:
         self._open.discard(self)

@@ -13,6 +13,7 @@ __all__ = ["STDERR", "STDOUT", "Log"]
 
 TAIL_FILES = 8
 SMALLEST_TAIL_FILE = 4096
+MOST_UNREAD = 1_000_000  # bytes beyond the limit that are kept for a reader
 
 
 class Log:
@@ -29,7 +30,18 @@ class Log:
         self._tail: list[LogFile] = []
         self._tail_limit = limit - self._head_limit
         self._tail_size = 0
+        self.unread_from: int | None = None
         self._file_size = max(SMALLEST_TAIL_FILE, self._tail_limit // TAIL_FILES)
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether more output would have to replace output that a reader has not read yet."""
+        return self._tail_size > self._tail_limit + MOST_UNREAD
+
+    def keep_unread(self, offset: int | None) -> None:
+        """Output from `offset` on is not removed; None: any may be."""
+        self.unread_from = offset
+        self._remove_oldest()
 
     @property
     def size(self) -> int:
@@ -73,7 +85,10 @@ class Log:
 
     def _remove_oldest(self) -> None:
         while self._tail_size > self._tail_limit:
-            oldest = self._tail.pop(0)
+            oldest = self._tail[0]
+            if self.unread_from is not None and self.unread_from < oldest.start + oldest.size:
+                return
+            self._tail.pop(0)
             oldest.remove()
             self._tail_size -= oldest.disk_size
             self.dropped += oldest.size

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 STREAMS_SUFFIX = ".streams"
 TAIL_SUFFIX = ".tail"
 STREAM_RECORD = struct.Struct("<Q")  # twice the offset from which it holds, plus one for stderr
+NO_READER = -1
 LENGTH = struct.Struct("<I")
 
 
@@ -30,6 +31,7 @@ class SpawnRequest(NamedTuple):
     log: str
     log_bytes: int
     keep_leftovers: bool
+    is_followed: bool  # a reader will ask for the output from its first byte on
 
 
 class SignalRequest(NamedTuple):
@@ -45,6 +47,14 @@ class WatchLogRequest(NamedTuple):
     run_id: str
     job_id: str
     size: int
+
+
+class ReadRequest(NamedTuple):
+    """The reader has all output before `offset` and will ask for the rest; NO_READER: it is gone."""
+
+    run_id: str
+    reader: int
+    offset: int
 
 
 class Spawned(NamedTuple):
@@ -91,7 +101,7 @@ class Exited(NamedTuple):
     has_result: bool
 
 
-Request = SpawnRequest | SignalRequest | WatchLogRequest
+Request = SpawnRequest | SignalRequest | WatchLogRequest | ReadRequest
 Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
 KINDS: tuple[type[Any], ...] = (*get_args(Request), *get_args(Report))
 new_tuple = tuple.__new__  # both ends are of one version, so the number of fields needs no check

@@ -7,11 +7,12 @@ from array import array
 
 from semantica_daemon.processes.table import ms_since_boot, start_time
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
-from semantica_daemon.supervisor.messages import Exited, Spawned, SpawnRequest
+from semantica_daemon.supervisor.messages import NO_READER, Exited, Spawned, SpawnRequest
 from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
 
 CHUNK = 65_536
 AVAILABLE = array("i", [0])  # what FIONREAD fills in
+EXPECTED_READER = -1
 DEV_NULL = os.open(os.devnull, os.O_RDONLY)
 
 
@@ -30,6 +31,9 @@ class Run:
         self.run_id = request.run_id
         self.tag = tag
         self.log = Log(request.log, request.log_bytes)
+        self._readers = {EXPECTED_READER: 0} if request.is_followed else {}
+        if request.is_followed:
+            self.log.keep_unread(0)
         self.signalled: set[tuple[int, int]] = set()  # pid and start time of each process it was sent to
         self._handles: list[int] = []
         stdin = -1
@@ -72,6 +76,18 @@ class Run:
             return 0
         self.log.write(self.pipes[pipe], data)
         return len(data)
+
+    def note_reader(self, reader: int, offset: int) -> None:
+        """`offset`: of a ReadRequest."""
+        self._readers.pop(EXPECTED_READER, None)
+        self._readers[reader] = offset
+        if offset == NO_READER:
+            del self._readers[reader]
+        self.log.keep_unread(min(self._readers.values(), default=None))
+
+    def forget_readers(self) -> None:
+        self._readers.clear()
+        self.log.keep_unread(None)
 
     def drain(self) -> None:
         """Logs what is in the pipes now and no more: a process that outlives the run may go on writing for ever."""

@@ -13,7 +13,8 @@ from contextlib import suppress
 from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor.channel import Channel
-from semantica_daemon.supervisor.messages import LeftoversFound, LogGrew, SpawnRequest, WatchLogRequest
+from semantica_daemon.supervisor.messages import LeftoversFound, LogGrew, ReadRequest, SpawnRequest, WatchLogRequest
+from semantica_daemon.supervisor.pauses import Pauses
 from semantica_daemon.supervisor.run import Run
 from semantica_daemon.supervisor.spawn import SpawnError
 from semantica_daemon.supervisor.trees import ProcessTrees
@@ -41,6 +42,7 @@ class Supervisor:
         """Workspaces that may be empty, with their output folders, to be removed while no command runs: a second run of
         a job uses the same ones. If there are too many, the oldest are forgotten and stay."""
         self._poll = select.poll()
+        self._pauses = Pauses(self._poll)
         self._timeout_ms: int | None = None
         self._daemon_is_there = True
 
@@ -74,6 +76,8 @@ class Supervisor:
             elif handle == self._child_signals:
                 self._handle_exits()
         self._timeout_ms = self._channel.flush()
+        if self._pauses:
+            self._timeout_ms = self._pauses.end_late(self._timeout_ms)
         while not ready and not self._runs and self._unused:  # one at a time: a removal may take milliseconds
             remove_if_empty(*self._unused.popleft())
             ready = self._poll.poll(0)
@@ -89,6 +93,9 @@ class Supervisor:
                 self._spawn(request)
             elif isinstance(request, WatchLogRequest):
                 self._watch_log(request)
+            elif isinstance(request, ReadRequest):
+                if request.run_id in self._runs:
+                    self._pauses.note_reader(self._runs[request.run_id], request)
             elif request.run_id in self._runs:
                 self._trees.signal(self._runs[request.run_id], request.number)
 
@@ -126,6 +133,8 @@ class Supervisor:
                     os.close(pipe)
         elif run.pump(pipe):
             self._report_growth(run)
+            if run.log.must_wait:
+                self._pauses.begin(run)
 
     def _report_growth(self, run: Run) -> None:
         if run.watch is not None and run.log.size > run.watch[0]:
@@ -161,6 +170,7 @@ class Supervisor:
     def _close(self, run: Run, keeps_processes: bool) -> None:
         """Output of processes that outlive the run is read and dropped, so that they are never blocked."""
         self._trees.remove(run, keeps_processes)
+        self._pauses.end(run)
         if keeps_processes:
             self._pipes |= dict.fromkeys(run.pipes)
             run.close_writing_ends()

@@ -133,6 +133,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     idempotency_key: Annotated[Label | None, about("the same key with the same spec returns the same job")] = None
     idempotency_ttl_ms: Annotated[Ms, about("how long the key is remembered")] = 86_400_000
     template_id: Annotated[Label | None, about("id or name of a template that fills in what is not given")] = None
+    attach_id: Annotated[Label | None, about("the caller's attachment, from job.attach")] = None
     durable: Annotated[bool, about("answer only after the commit is synced to disk")] = False
     force: Annotated[bool, about("run the generation again when its job has ended; the new job is a retry of it")] = (
         False
@@ -265,6 +266,10 @@ class CancelResult(Struct, frozen=True):
     unchanged: Annotated[list[str], about("ids of jobs that had ended already")]
 
 
+class Attached(Struct, frozen=True):
+    attach_id: Annotated[str, about("for job.enqueue; it is valid as long as this connection is open")]
+
+
 class LogsParams(JobParams, frozen=True):
     """Without `run` and `run_id` the newest run is read, and the end of the log is the end of the job."""
 
@@ -273,6 +278,9 @@ class LogsParams(JobParams, frozen=True):
     offset: Annotated[Annotated[int, Meta(ge=0, le=2**62)], about("first byte")] = 0
     limit: Annotated[Annotated[int, Meta(ge=1, le=1_048_576)], about("most bytes of this answer")] = 262_144
     timeout_ms: Annotated[Wait, about("wait so long for more output when there is none")] = 0
+    follow: Annotated[
+        bool, about("this caller reads all output: the run waits up to 10 s for it instead of removing unread output")
+    ] = False
 
 
 class LogChunk(Struct, frozen=True):

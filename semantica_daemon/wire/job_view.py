@@ -32,6 +32,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     id: Annotated[str, about("the same as job_id")]
     trace_id: Annotated[str | None, about("trace id given by the caller")]
     trace_flags: Annotated[str | None, about("flags of the traceparent given by the caller, two hex digits")]
+    attach_id: Annotated[str | None, about("the attachment that it was enqueued with")]
     queue: Annotated[str, about("queue of the job")]
     job_type: Annotated[str, about("type of the job")]
     subject_key: Annotated[str | None, about("what the job is about")]

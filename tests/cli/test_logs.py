@@ -124,13 +124,29 @@ def test_a_log_that_was_cut_has_both_ends_and_a_line_between_them(home: Path, tm
     (home / "config.toml").write_text("[limits]\nlog_bytes = 100000\n")
     line = Line(home, tmp_path)
     with Process(home).start():
-        line("run", "--json", "--", "seq", "100000")
+        line("add", "--", "seq", "100000")
+        line("wait", "@last")
         result = line("logs", "@last")
         assert (result.out[:4], result.out[-7:]) == ("1\n2\n", "100000\n")
         assert 90_000 < len(result.out) <= 100_000
         assert f"[semantica: {588_895 - len(result.out)} bytes of output are missing here]" in result.err
         assert "the log is incomplete" in result.err
         assert line("logs", "-n", "1", "@last").out == "100000\n"
+
+
+def test_run_and_a_follower_show_everything_whatever_the_log_keeps(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text("[limits]\nlog_bytes = 1000\n")
+    line = Line(home, tmp_path)
+    os.mkfifo(tmp_path / "go")
+    everything = "".join(f"{number}\n" for number in range(1, 500_001))
+    with Process(home).start():
+        result = line("run", "-q", "--", "seq", "500000")
+        assert (result.code, result.out == everything) == (0, True)
+        line("add", "--", "sh", "-c", "echo begun; cat go; seq 500000")
+        follower = line.start("logs", "-q", "-f", "@last")
+        follower.until("begun\n")
+        (tmp_path / "go").write_text("")
+        assert follower.result().out == "begun\n" + everything
 
 
 def test_both_ends_are_there_after_the_daemon_was_killed(home: Path, tmp_path: Path) -> None:

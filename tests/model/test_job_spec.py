@@ -232,7 +232,9 @@ VALUES: dict[str, Any] = {
     "inputs": ["a"], "parent_job_id": "p", "parents": ["p"], "chain_group_id": "g", "concurrency_key": "c",
     "user_tag": "u", "template_id": "t",
 }  # fmt: skip
-BETWEEN_TRIES = {"idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force", "environment"}
+BETWEEN_TRIES = {
+    "idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force", "environment", "attach_id",
+}  # fmt: skip
 
 
 def test_every_other_field_is_in_the_hash() -> None:

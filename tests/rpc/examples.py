@@ -44,6 +44,14 @@ async def explain(real: Harness) -> Any:
     return why
 
 
+@shows("job.attach")
+async def attach(real: Harness) -> Any:
+    found = await real.call("job.attach")
+    ack = await real.enqueue(**NOOP, attach_id=found["attach_id"])
+    await real.ended(ack["job_id"])
+    return found
+
+
 @shows("job.retry")
 async def retry(real: Harness) -> Any:
     first = await real.enqueue(**NOOP)

@@ -334,6 +334,33 @@ async def test_a_character_on_the_border_of_two_files_is_whole(small: Harness) -
     assert rest[-1]["eof"] is True
 
 
+async def attached(harness: Harness, argv: list[str]) -> str:
+    """The id of a job that a caller follows from its first output on."""
+    attach_id = (await harness.call("job.attach"))["attach_id"]
+    return await start(harness, argv, attach_id=attach_id)
+
+
+async def test_a_run_waits_for_a_follower_that_is_behind(small: Harness) -> None:
+    job_id = await attached(small, ["head", "-c", "5000000", "/dev/zero"])
+    assert (await small.call("job.wait", job_id=job_id, timeout_ms=300))["finished"] is False
+    size, chunk = 0, await logs(small, job_id, follow=True, limit=1_048_576, timeout_ms=8000)
+    while not chunk["eof"]:
+        size += len(chunk["chunk"])
+        chunk = await logs(small, job_id, follow=True, limit=1_048_576, offset=chunk["next_offset"], timeout_ms=8000)
+    assert (size + len(chunk["chunk"]), chunk["state"]) == (5_000_000, "DONE")
+
+
+async def test_a_run_does_not_wait_for_a_follower_that_is_gone(small: Harness, gate: Path) -> None:
+    job_id = await attached(small, sh(f"echo begun; read line < {gate}/1; head -c 5000000 /dev/zero"))
+    client = await small.client()
+    assert (await client.call("job.logs", job_id=job_id, follow=True, timeout_ms=8000))["chunk"] == "begun\n"
+    client.send("job.logs", job_id=job_id, follow=True, offset=6, timeout_ms=60_000)
+    await client.call("job.get", job_id=job_id)
+    await client.close()
+    await open_gate(gate)
+    assert (await small.ended(job_id))["state"] == "DONE"
+
+
 def rss(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 

@@ -31,7 +31,7 @@ def bindings(
         return await explainer.explain(params.job_id)
 
     async def logs(connection: Connection, params: wire.LogsParams) -> wire.LogChunk:
-        chunk = await output.read(params)
+        chunk = await output.read(params, id(connection))
         await connection.calls.turn()
         return chunk
 
