@@ -87,5 +87,7 @@ def print_error(text: str, hint: str = "") -> None:
         try:
             stream.write(data)
             stream.flush()
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: a signal has interrupted a write
+        except RuntimeError:  # this is a signal's handler, which has interrupted a write to the same stream
+            os.write(stream.fileno(), data.encode("utf-8", "replace"))
+        except (OSError, ValueError):
             continue
