@@ -144,6 +144,10 @@ class TooManySubscriptions(Refusal):
     number, code = 4003, "E_TOO_MANY_SUBSCRIPTIONS"
 
 
+class TooManyUnreadReplies(Refusal):
+    number, code, retryable = 4003, "E_UNREAD_REPLIES", True
+
+
 class DatabaseBusy(Refusal):
     number, code, retryable = 5001, "E_DATABASE_BUSY", True
 
@@ -170,6 +174,13 @@ class CheckpointFailed(Exception):
     def __init__(self, message: str, is_full: bool) -> None:
         super().__init__(message)
         self.is_full = is_full
+
+
+class OutOfMemory(Refusal):
+    number, code, retryable = 5002, "E_OUT_OF_MEMORY", True
+
+    def __init__(self) -> None:
+        super().__init__("the daemon is out of memory", "nothing was changed; send less, or raise its ulimit -v")
 
 
 class HomeLost(Exception):

@@ -12,6 +12,7 @@ from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
 from semantica_daemon.failures import Infra
+from semantica_daemon.model.encoding import encode_large
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.wire.run import Error, ErrorClass
@@ -119,7 +120,7 @@ def _success(result: Any) -> Outcome:
     if result is None:
         return Outcome()
     try:
-        text = msgspec.json.encode(result)
+        text = encode_large(result)
         msgspec.json.decode(text)  # a Raw value goes through the encoder unread
     except Exception as error:
         return _no_result(f"the handler returned something that is no JSON ({type(result).__name__}: {error})")

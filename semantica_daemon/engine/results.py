@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.model.encoding import encode_large
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT
 from semantica_daemon.supervisor.workspace import open_regular
@@ -36,7 +37,7 @@ def read(path: str) -> Result:
         return Result(complaint=f"is nested deeper than {MOST} levels")
     if value is None:
         return NOTHING
-    return Result(msgspec.json.encode(value).decode(), _class_of(value))
+    return Result(encode_large(value).decode(), _class_of(value))
 
 
 def _bytes(path: str) -> bytes:

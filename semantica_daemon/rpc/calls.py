@@ -11,9 +11,19 @@ from msgspec import UNSET, Struct
 from semantica_daemon.engine.commands import CommandQueue, Entry
 from semantica_daemon.engine.lifecycle import Lifecycle
 from semantica_daemon.engine.writer import Writer
-from semantica_daemon.errors import InternalError, InvalidRequest, Refusal, RequestCancelled, Stopping
+from semantica_daemon.errors import (
+    InternalError,
+    InvalidRequest,
+    OutOfMemory,
+    Refusal,
+    RequestCancelled,
+    Stopping,
+    TooManyUnreadReplies,
+)
+from semantica_daemon.model.encoding import check_memory
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.binding import Call, ConnectionCall, Immediate, Method, Write, unknown_method
+from semantica_daemon.rpc.framing import Message
 from semantica_daemon.rpc.protocol import Request
 from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE, Command
@@ -38,7 +48,7 @@ class Batch(Struct):
     """Replies that are sent together, once the last of them is there."""
 
     missing: int
-    answers: list[bytes]
+    answers: list[Message]
 
 
 class Calls:
@@ -46,6 +56,7 @@ class Calls:
         """`connection`: given to the methods that use it."""
         self.in_flight = 0
         self.full = False
+        self.batched_bytes = 0  # of replies that wait for the rest of their batch
         self._methods = services.methods
         self._commands = services.commands
         self._lifecycle = services.lifecycle
@@ -113,6 +124,8 @@ class Calls:
         await self._transport.drained()
 
     def _write(self, binding: Write, request: Request, params: Any, is_large: bool, batch: Batch | None) -> None:
+        if is_large:
+            check_memory(4 * memoryview(request.params).nbytes)  # for the encoder, which ends the process without it
         prepared = params if binding.prepare is None else binding.prepare(params)
         command = Command(binding.verb, prepared, getattr(params, "durable", False))
         self._commands.add(Entry(command, partial(self._finish, request, batch), False, is_large or command.durable))
@@ -136,7 +149,7 @@ class Calls:
         except Exception as error:
             result = error
         self._waiting -= method.waits
-        self._finish(request, batch, result)
+        self._finish(request, batch, result, method.binding.writes)
 
     def _end(self, method: Method, request: Request, batch: Batch | None, task: "asyncio.Task[None]") -> None:
         """Replies to a cancelled call here, because a task that is cancelled before its first step never runs."""
@@ -149,9 +162,13 @@ class Calls:
             hint = "the job itself goes on; job.cancel ends it"
             self._finish(request, batch, RequestCancelled("cancelled by the client", hint))
 
-    def _finish(self, request: Request, batch: Batch | None, result: Any) -> None:
+    def _finish(self, request: Request, batch: Batch | None, result: Any, has_written: bool = True) -> None:
+        """`has_written`: the call cannot be refused any more, however large its reply is."""
         self.in_flight -= 1
-        self._answer(b"" if request.id is UNSET else _answer_to(request.id, request.method, result), batch)
+        answer = b"" if request.id is UNSET else _answer_to(request, result, has_written)
+        if len(answer) > LARGE and not has_written and (refusal := self._too_large(len(answer))) is not None:
+            answer = _answer_to(request, refusal)
+        self._answer(answer, batch)
         if self.in_flight == 0:
             self._transport.flush()
         if self.full and self._half_done():
@@ -160,12 +177,24 @@ class Calls:
         if self._transport.ended:
             self._connection.close_when_done()
 
+    def _too_large(self, reply_bytes: int) -> Refusal | None:
+        if not self._connection.has_room_for(reply_bytes):
+            return TooManyUnreadReplies(
+                f"no room for a reply of {reply_bytes} bytes: too many large replies wait for clients that do not read",
+                "call again when the other clients have read theirs, or ask for less",
+            )
+        try:
+            check_memory(4 * reply_bytes)  # the framing and asyncio copy it; half a reply could not be taken back
+        except MemoryError:
+            return OutOfMemory()
+        return None
+
     def _half_done(self) -> bool:
         """Whether half of the calls that do not wait are done: reading on after each reply would read one call at a
         time."""
         return self.in_flight - self._waiting <= (MAX_IN_FLIGHT - self._waiting) // 2
 
-    def _answer(self, answer: bytes, batch: Batch | None) -> None:
+    def _answer(self, answer: Message, batch: Batch | None) -> None:
         if batch is None:
             if answer:
                 self._transport.send(answer)
@@ -173,21 +202,25 @@ class Calls:
         batch.missing -= 1
         if answer:
             batch.answers.append(answer)
+            self.batched_bytes += len(answer)
         if batch.missing == 0 and batch.answers:
             self._transport.send(b"[" + b",".join(batch.answers) + b"]")
+            self.batched_bytes -= sum(map(len, batch.answers))
 
 
-def _answer_to(request_id: protocol.Id, method: str, result: Any) -> bytes:
+def _answer_to(request: Request, result: Any, is_small: bool = True) -> Message:
     """The reply, whatever the result is: the writer calls this too, and must not fail because of one caller's
     result."""
+    assert request.id is not UNSET
     try:
         if not isinstance(result, Exception):
-            return protocol.reply(request_id, result)
+            return protocol.reply(request.id, result) if is_small else protocol.large_reply(request.id, result)
         if isinstance(result, Refusal):
-            return protocol.error_reply(request_id, result)
+            return protocol.error_reply(request.id, result)
     except Exception as error:
         result = error
-    return protocol.error_reply(request_id, _internal(method, result))
+    refusal = OutOfMemory() if isinstance(result, MemoryError) else _internal(request.method, result)
+    return protocol.error_reply(request.id, refusal)
 
 
 def _internal(method: str, error: Exception) -> Refusal:

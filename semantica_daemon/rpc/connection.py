@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from semantica_daemon.errors import Refusal
+from semantica_daemon.errors import OutOfMemory, Refusal
 from semantica_daemon.rpc import protocol
 from semantica_daemon.rpc.calls import MAX_IN_FLIGHT, Calls, Services
 from semantica_daemon.rpc.client_requests import ClientRequests
@@ -12,6 +12,7 @@ from semantica_daemon.rpc.transport import Receiver, Transport
 from semantica_daemon.store.database import LARGE
 
 OpenConnections = set["Connection"]
+MAX_UNREAD_BYTES = 100_000_000  # of replies, in all connections together
 
 
 class Connection(Receiver):
@@ -44,6 +45,12 @@ class Connection(Receiver):
         return min(MAX_IN_FLIGHT - self.calls.in_flight, self._commands.room)
 
     def receive(self, message: bytes) -> None:
+        try:
+            self._receive(message)
+        except MemoryError:
+            self.transport.send(protocol.error_reply(protocol.id_of(message), OutOfMemory()))
+
+    def _receive(self, message: bytes) -> None:
         if message[:1] == b"[":
             self.calls.start_batch(message)
             return
@@ -54,6 +61,10 @@ class Connection(Receiver):
                 self.transport.send(protocol.error_reply(protocol.id_of(message), refusal))
             return
         self.calls.start(request, len(message) > LARGE)
+
+    def has_room_for(self, reply_bytes: int) -> bool:
+        waiting = sum(one.transport.unsent_bytes + one.calls.batched_bytes for one in self._open)
+        return waiting + reply_bytes <= MAX_UNREAD_BYTES
 
     def has_read(self) -> None:
         self._writer.begin()

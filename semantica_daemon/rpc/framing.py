@@ -2,8 +2,9 @@
 
 import re
 
-from semantica_daemon.errors import InvalidRequest, ParseFailed, Refusal
+from semantica_daemon.errors import InvalidRequest, OutOfMemory, ParseFailed, Refusal
 
+Message = bytes | bytearray
 MAX_MESSAGE = 16 * 1024 * 1024
 MAX_HEADER = 8 * 1024
 BLANK = b" \t\r\n"
@@ -35,8 +36,8 @@ class Framing:
         if self._refusal is not None:
             return
         scanned = len(self._rest)
-        self._rest += data
         try:
+            self._rest += data
             if not self._decided:
                 scanned = 0
                 self._decide()
@@ -44,7 +45,8 @@ class Framing:
                 self._split_framed()
             elif self._decided:
                 self._split_lines(scanned)
-        except Refusal as refusal:
+        except (Refusal, MemoryError) as error:
+            refusal = error if isinstance(error, Refusal) else OutOfMemory()
             self._refusal = refusal.with_traceback(None)  # its frames hold megabytes
             self._rest.clear()
 
@@ -61,9 +63,9 @@ class Framing:
         self._rest.clear()
         return rest or None
 
-    def wrap(self, messages: list[bytes]) -> bytes:
+    def wrap(self, messages: list[Message]) -> bytes:
         if self.headers:
-            return b"".join([b"Content-Length: %d\r\n\r\n%b" % (len(message), message) for message in messages])
+            return b"".join([part for one in messages for part in (b"Content-Length: %d\r\n\r\n" % len(one), one)])
         messages.append(b"")
         return b"\n".join(messages)
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, located
+from semantica_daemon.model.encoding import encode_large
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_NAME = 100
@@ -118,6 +119,10 @@ def arguments(request: Request, decode: Callable[[Any], Any], fields: tuple[str,
 
 def reply(request_id: Id, result: Any) -> bytes:
     return encode(Reply("2.0", request_id, result))
+
+
+def large_reply(request_id: Id, result: Any) -> bytearray:
+    return encode_large(Reply("2.0", request_id, result))
 
 
 def error_reply(request_id: Id, refusal: Refusal) -> bytes:

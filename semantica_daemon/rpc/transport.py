@@ -12,7 +12,7 @@ import structlog
 from semantica_daemon import forks
 from semantica_daemon.errors import InvalidRequest, Refusal
 from semantica_daemon.rpc import peer, protocol
-from semantica_daemon.rpc.framing import Framing
+from semantica_daemon.rpc.framing import Framing, Message
 
 log = structlog.get_logger()
 
@@ -29,6 +29,10 @@ class Receiver(Protocol):
         `resume`, when there is room."""
 
     def receive(self, message: bytes) -> None: ...
+
+    def has_room_for(self, reply_bytes: int) -> bool:
+        """Whether a large reply may be sent now, given the replies of all connections that their clients have not
+        read."""
 
     def has_read(self) -> None:
         """All complete messages were passed on."""
@@ -52,7 +56,7 @@ class Transport(asyncio.BufferedProtocol):
         self._framing = Framing()
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[Message] = []
         self._eof = False
         self._is_reading = False
         self._paused = False
@@ -64,7 +68,13 @@ class Transport(asyncio.BufferedProtocol):
         """False while the client does not read."""
         return self._writable.is_set()
 
-    def send(self, message: bytes) -> None:
+    @property
+    def unsent_bytes(self) -> int:
+        """What was sent and not yet taken by the socket."""
+        written = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return written + sum(map(len, self._outgoing))
+
+    def send(self, message: Message) -> None:
         """Collects messages until the next turn of the loop, so that many replies are one write."""
         if self.closing:
             return
@@ -75,7 +85,11 @@ class Transport(asyncio.BufferedProtocol):
     def flush(self) -> None:
         if self._outgoing and self._transport is not None:
             gathered, self._outgoing = self._outgoing, []
-            self._transport.write(self._framing.wrap(gathered))
+            try:
+                self._transport.write(self._framing.wrap(gathered))
+            except MemoryError:  # a part may be written, so nothing else can follow
+                log.error("connection_aborted", reason="out of memory")
+                self._transport.abort()
 
     async def drained(self) -> None:
         """Waits while the client does not read."""

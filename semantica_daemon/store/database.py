@@ -16,6 +16,7 @@ from semantica_daemon.errors import (
     DatabaseFailed,
     InternalError,
     OutcomeUnknown,
+    OutOfMemory,
     Refusal,
     StorageFull,
 )
@@ -184,7 +185,7 @@ class Database:
             if not self._is_loaded:
                 self._load()
             self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, MemoryError) as error:
             raise refusal(error) from error
 
     def _set(self, pragma: str, value: str) -> None:
@@ -246,8 +247,8 @@ class FailedAfterWrite(Exception):
 
 def from_outside(error: BaseException) -> bool:
     """Whether the disk, the memory or another process is the cause. The whole batch is lost then, even if SQLite keeps
-    the transaction open."""
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (
+    the transaction open. sqlite3 raises MemoryError for SQLITE_NOMEM."""
+    return isinstance(error, MemoryError) or (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (
         sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
     )  # fmt: skip
@@ -255,6 +256,8 @@ def from_outside(error: BaseException) -> bool:
 
 def refusal(error: BaseException) -> Refusal:
     """The error for the callers of a batch in which a statement failed."""
+    if isinstance(error, MemoryError):
+        return OutOfMemory()
     primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return DatabaseBusy("another process holds the database", "try again; nothing was changed")

@@ -117,6 +117,43 @@ def test_large_answers_nobody_reads_are_not_piled_up(process: Process) -> None:
     assert grown < 60 * MB, f"{grown / MB:.0f} MB for answers that nobody reads"
 
 
+def test_large_answers_that_many_clients_do_not_read_are_bounded_together(process: Process) -> None:
+    """Thirty clients ask for 18 MB each: some answers are made, the other calls are refused, small ones never."""
+    caller = Line(process)
+    job_id = job_of_18_mb(caller)
+    before = rss(caller)
+    stuck = [Line(process, receive_buffer=4096) for _ in range(30)]
+    for one in stuck:
+        one.send(request("job.get", job_id=job_id) + b"\n")
+    for one in stuck:
+        one.socket.recv(1, socket.MSG_PEEK)  # its answer is there
+    grown = rss(caller) - before
+    replies = [one.read() for one in stuck]
+    assert grown < 300 * MB, f"{grown / MB:.0f} MB for answers that nobody reads"
+    errors = [reply["error"] for reply in replies if "error" in reply]
+    assert {(error["code"], error["data"]["code"], error["data"]["retryable"]) for error in errors} == {
+        (4003, "E_UNREAD_REPLIES", True)
+    }
+    assert 3 <= len(errors) < 30
+    assert caller.call("job.get", job_id=job_id)["state"] == "DONE", "they have read by now"
+
+
+def test_a_batch_does_not_collect_large_answers_without_bound(process: Process) -> None:
+    caller = Line(process)
+    job_id = job_of_18_mb(caller)
+    caller.send(b"[" + b",".join(request("job.get", id=number, job_id=job_id) for number in range(12)) + b"]\n")
+    replies = caller.read()
+    assert sorted(reply["id"] for reply in replies) == list(range(12))
+    assert {reply["error"]["data"]["code"] for reply in replies if "error" in reply} == {"E_UNREAD_REPLIES"}
+    assert sum("result" in reply for reply in replies) >= 3
+
+
+def job_of_18_mb(caller: Line) -> str:
+    job = caller.call("job.enqueue", job_type="semantica.echo", payload={"t": "x" * 9 * MB})
+    caller.call("job.wait", job_id=job["job_id"])
+    return str(job["job_id"])
+
+
 def settle(caller: Line) -> None:
     """Until the daemon's memory stands still over a few hundred turns of its loop."""
     before = -1

@@ -5,7 +5,7 @@ from typing import Any
 from semantica_daemon import PROTOCOL, VERSION
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Immediate
 from semantica_daemon.rpc.calls import MAX_BATCH, MAX_IN_FLIGHT
-from semantica_daemon.rpc.connection import Connection
+from semantica_daemon.rpc.connection import MAX_UNREAD_BYTES, Connection
 from semantica_daemon.rpc.discover import openrpc
 from semantica_daemon.rpc.framing import MAX_HEADER, MAX_MESSAGE
 from semantica_daemon.rpc.server import MAX_CONNECTIONS
@@ -14,7 +14,7 @@ from semantica_daemon.wire.types import Params
 
 LIMITS = {
     "message_bytes": MAX_MESSAGE, "header_bytes": MAX_HEADER, "batch": MAX_BATCH,
-    "in_flight": MAX_IN_FLIGHT, "connections": MAX_CONNECTIONS,
+    "in_flight": MAX_IN_FLIGHT, "connections": MAX_CONNECTIONS, "unread_bytes": MAX_UNREAD_BYTES,
 }  # fmt: skip
 
 
