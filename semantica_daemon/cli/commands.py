@@ -8,7 +8,7 @@ COMMANDS = (
     "run", "add", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
-    "status", "events", "queue", "rpc", "config", "paths", "version",
+    "status", "events", "queue", "rpc", "config", "paths", "version", "completions",
     "stop", "restart", "service", "doctor",
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ the daemon
   restart  stop it and start it again                help     help for a command: semantica help run
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
-`semantica COMMAND --help` shows the options, with examples.
+`semantica COMMAND --help` shows the options, with examples; `semantica completions SHELL` is for the TAB key.
 """
 
 EXIT_CODES = """\
