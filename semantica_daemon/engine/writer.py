@@ -263,11 +263,15 @@ class Writer:
         if isinstance(refused, OutcomeUnknown):
             raise refused
         self._queue.put_back([entry for entry in batch if entry.must_commit])
-        if len(self._queue) and self._retry_timer is None:
+        if self._retry_timer is None:
             self._retry_timer = self._clock.after(TRY_AGAIN_MS, self._retry)
 
     def _retry(self) -> None:
+        """Retries what is queued, or else a commit that writes to the disk: `trouble` ends with a commit, also when no
+        client writes any more."""
         self._retry_timer = None
+        if not len(self._queue):
+            self._queue.submit(Command(nothing, None, durable=True), must_commit=True)
         self.begin()
 
 

@@ -176,6 +176,18 @@ async def test_one_too_large_for_the_disk_fails_and_a_small_one_after_it_is_take
     await client.close()
 
 
+async def test_health_is_ready_again_after_the_trouble_though_no_client_writes(manual: Harness) -> None:
+    await manual.advance(2000)  # nothing is left to sync
+    limit_pages(manual, 20)
+    with pytest.raises(RpcError):
+        await manual.enqueue(payload=LARGE)
+    assert (await manual.call("admin.health"))["status"] == "degraded"
+    limit_pages(manual, 100_000)
+    await fire_only(manual, 500)
+    await tried(manual)
+    assert (await manual.call("admin.health"))["status"] == "ready"
+
+
 async def test_while_the_disk_is_full_the_writer_retries_and_logs_twice_a_second(
     manual: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
