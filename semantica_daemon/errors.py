@@ -92,6 +92,10 @@ class ScheduleNotFound(Refusal):
     number, code = 4001, "E_SCHEDULE_NOT_FOUND"
 
 
+class QueueNotFound(Refusal):
+    number, code = 4001, "E_QUEUE_NOT_FOUND"
+
+
 class NameTaken(Refusal):
     number, code = 4002, "E_NAME_TAKEN"
 

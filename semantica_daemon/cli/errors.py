@@ -89,6 +89,8 @@ def _hint(data: Json, field: str, command: str) -> str:
         return f"`semantica {command} --help` describes its options"
     if data.get("code") == "E_PARAMS" and field in MISSING_OPTIONS:
         return MISSING_OPTIONS[field]
+    if data.get("code") == "E_QUEUE_NOT_FOUND" and command != "queue resume":
+        return f"{in_shell_words(str(data.get('hint')))} (--create makes a new one)"
     if data.get("code") == "E_AMBIGUOUS_ID":
         return f"give more characters: {_candidates(data.get('matches') or [])}"
     template = SHELL_HINTS.get(str(data.get("code")))

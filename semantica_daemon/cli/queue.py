@@ -43,7 +43,11 @@ def resume(arguments: Any, terminal: Terminal) -> None:
 
 
 def _one_or_all(arguments: Any) -> Json:
-    return {} if arguments.name is None else {"queue": arguments.name}
+    return {} if arguments.name is None else {"queue": arguments.name, "must_exist": not _may_create(arguments)}
+
+
+def _may_create(arguments: Any) -> bool:
+    return getattr(arguments, "create", False)
 
 
 def _which(done: Json) -> str:
@@ -55,9 +59,11 @@ def set_limits(arguments: Any, terminal: Terminal) -> None:
     if not (arguments.name and given):
         hint = "semantica queue set QUEUE --slots N [--max-queued N] [--on-running finish|cancel]"
         raise CommandFailed("queue set: give a queue and at least one setting", hint)
-    done = terminal.call("queue.configure", queue=arguments.name, **given)
+    done = terminal.call("queue.configure", **_one_or_all(arguments), **given)
     limits = f"{prose.count(done['slots'], 'slot')}, at most {done['max_queued']} waiting"
     _report(terminal, done, f"queue {done['queue']}: {limits}, on running {done['on_running']}")
+    for warning in done["warnings"]:
+        terminal.note(warning)
 
 
 def _report(terminal: Terminal, done: Json, sentence: str) -> None:
@@ -67,6 +73,7 @@ def _report(terminal: Terminal, done: Json, sentence: str) -> None:
 NAME = Option("name QUEUE", "which queue (default: all of them)", nargs="?")
 WHICH = Option("name QUEUE", "which queue", nargs="?")
 FOR = Option("--for D", "resume after this (default: never)", times.duration, dest="duration")
+CREATE = Option("--create", "create the queue if there is none of this name")
 LIMITS = [
     Option("--slots N", "how many of its jobs run at once; 0 = none", whole_number),
     Option("--max-queued N", "refuse more waiting jobs than this", whole_number),
@@ -77,9 +84,9 @@ COMMAND = Subcommands(
     "Queues: their jobs and their limits.",
     {
         "list": Command("List queues.", list_queues, [NAME], "semantica queue list build"),
-        "pause": Command("Start no more jobs.", pause, [NAME, FOR], "semantica queue pause build --for 10m"),
+        "pause": Command("Start no more jobs.", pause, [NAME, FOR, CREATE], "semantica queue pause build --for 10m"),
         "resume": Command("Start jobs again.", resume, [NAME], "semantica queue resume build"),
-        "set": Command("Set the limits of a queue.", set_limits, [WHICH, *LIMITS], SET_EXAMPLE),
+        "set": Command("Set the limits of a queue.", set_limits, [WHICH, *LIMITS, CREATE], SET_EXAMPLE),
     },
     f"""
   semantica queue

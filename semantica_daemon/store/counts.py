@@ -66,6 +66,10 @@ class Counts:
             found = self._in_force[queue] = self.limits.of(queue, self._durable.get(queue))
         return found
 
+    def names(self) -> set[str]:
+        """The queues that have or had jobs, or that the config or a stored setting names."""
+        return {"default", *self._queues, *self._durable, *self.limits.named} - {EVERY_QUEUE}
+
     def is_paused(self, queue: str) -> bool:
         return queue in self._paused or EVERY_QUEUE in self._paused
 

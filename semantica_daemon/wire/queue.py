@@ -6,6 +6,8 @@ from msgspec import Meta, Struct
 
 from semantica_daemon.wire.types import Ms, OnRunning, Params, Queue, about
 
+MustExist = Annotated[bool, about("refuse a queue that no job, setting or template has named")]
+
 
 class ConfigureParams(Params, frozen=True):
     """Fields that are left out stay as they are. Durable, and wins over the config file."""
@@ -16,6 +18,7 @@ class ConfigureParams(Params, frozen=True):
     max_queued: Annotated[
         Annotated[int, Meta(ge=0, le=100_000_000)] | None, about("an enqueue is refused beyond so many waiting jobs")
     ] = None
+    must_exist: MustExist = False
 
 
 class QueueSettings(Struct, frozen=True):
@@ -25,15 +28,18 @@ class QueueSettings(Struct, frozen=True):
     slots: Annotated[int | None, about("jobs of it that may run at once")]
     on_running: Annotated[str | None, about("default of its jobs")]
     max_queued: Annotated[int | None, about("waiting jobs it takes")]
+    warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
 
 
 class PauseParams(Params, frozen=True):
     queue: Annotated[Queue | None, about("the queue; without it, all of them")] = None
     resume_after_ms: Annotated[Ms | None, about("resume by itself after so long")] = None
+    must_exist: MustExist = False
 
 
 class ResumeParams(Params, frozen=True):
     queue: Annotated[Queue | None, about("the queue; without it, all of them")] = None
+    must_exist: MustExist = False
 
 
 class PauseState(Struct, frozen=True):

@@ -145,8 +145,8 @@ def test_wrong_words_are_refused_with_a_reason(line: Line, words: tuple[str, ...
 
 
 def test_a_full_queue_is_worth_another_try(line: Line) -> None:
-    line("queue", "set", "tiny", "--max-queued", "1")
-    line("queue", "pause", "tiny")
+    line("queue", "set", "--create", "tiny", "--max-queued", "1")
+    line("queue", "pause", "--create", "tiny")
     assert line("add", "-Q", "tiny", "--", "true").code == 0
     assert line("add", "-Q", "tiny", "--", "true").code == 75
 

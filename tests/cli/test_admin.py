@@ -243,7 +243,7 @@ def test_the_doctor_names_a_daemon_that_does_not_answer(home: Path, tmp_path: Pa
 
 
 def test_the_doctor_warns_of_paused_queues(line: Line) -> None:
-    line("queue", "pause", "some")
+    line("queue", "pause", "--create", "some")
     result = line("doctor")
     assert (result.code, _verdicts(result.out)["queues"]) == (0, "warn")
     line("queue", "resume", "some")

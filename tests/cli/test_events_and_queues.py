@@ -108,7 +108,7 @@ def test_wrong_words_about_events_are_usage_errors(line: Line) -> None:
 
 
 def test_queues_are_a_table(line: Line) -> None:
-    line("queue", "set", "table", "--slots", "1")
+    line("queue", "set", "--create", "table", "--slots", "1")
     for words in (("queue",), ("queue", "list")):
         rows = [row.split() for row in line(*words).out.splitlines()]
         assert rows[0][:4] == ["QUEUE", "STATE", "RUNNING", "SLOTS"]
@@ -118,8 +118,31 @@ def test_queues_are_a_table(line: Line) -> None:
     assert "there is no queue nowhere yet" in line("queue", "list", "nowhere").err
 
 
+def test_a_typo_does_not_create_a_queue(line: Line) -> None:
+    line("run", "-Q", "building", "--", "true")
+    line("template", "put", "stored", "-Q", "of.a.template", "--", "true")
+    for words in (("pause", "buildin"), ("set", "buildin", "--slots", "1"), ("resume", "buildin")):
+        result = line("queue", *words)
+        assert (result.code, result.out) == (65, "")
+        assert "there is no queue buildin\n  did you mean building?" in result.err
+        assert ("(--create makes a new one)" in result.err) == (words[0] != "resume")
+    assert "`semantica queue` shows what there is" in line("queue", "pause", "zzz").err
+    assert line("queue", "list", "buildin", "-q").out == ""
+    for known in ("building", "default", "of.a.template"):
+        assert line("queue", "pause", known).code == line("queue", "resume", known).code == 0
+    assert line("queue", "set", "--create", "buildin", "--slots", "1").code == 0
+    assert line("queue", "list", "buildin", "-q").out == "buildin\n"
+
+
+def test_more_slots_than_all_queues_have_together_are_warned_of(line: Line) -> None:
+    sentence = "only 2 jobs run at once in all queues together"
+    assert sentence in line("queue", "set", "--create", "wide", "--slots", "3").err
+    assert line("queue", "set", "wide", "--slots", "3", "--json").json["warnings"] == [sentence]
+    assert sentence not in line("queue", "set", "wide", "--slots", "2").err
+
+
 def test_a_queue_is_paused_and_resumed(line: Line) -> None:
-    assert line("queue", "pause", "q1", "--json").json["paused"] is True
+    assert line("queue", "pause", "--create", "q1", "--json").json["paused"] is True
     assert "PAUSED" in line("queue", "list", "q1").out
     result = line("queue", "pause", "q1", "--for", "1h")
     assert "queue q1 is paused until" in result.err
@@ -135,7 +158,7 @@ def test_all_queues_are_paused_and_resumed(line: Line) -> None:
 
 
 def test_the_rules_of_a_queue_are_set(line: Line) -> None:
-    result = line("queue", "set", "q2", "--slots", "2", "--max-queued", "9", "--on-running", "cancel")
+    result = line("queue", "set", "--create", "q2", "--slots", "2", "--max-queued", "9", "--on-running", "cancel")
     assert "queue q2: 2 slots, at most 9 waiting, on running cancel" in result.err
     found = line("queue", "list", "q2", "--json").json["queues"][0]
     assert (found["slots"], found["max_queued"], found["on_running"]) == (2, 9, "cancel")

@@ -89,7 +89,7 @@ def test_it_prints_and_remembers_the_id(line: Line, daemon: Process) -> None:
 
 
 def test_what_is_unusual_in_the_reply_is_reported_as_ever(line: Line) -> None:
-    line("queue", "pause", "fast")
+    line("queue", "pause", "--create", "fast")
     older = line("add", "-Q", "fast", "-s", "fast", "--", "true").out
     newer = line("add", "-Q", "fast", "-s", "fast", "--", "true")
     assert newer.err == f"semantica: job {newer.out[:8]} supersedes 1 older job: {older[:8]}\n"

@@ -119,7 +119,7 @@ def test_status_shows_first_the_job_that_ended_last(line: Line, jobs: dict[str, 
 
 def test_status_shows_jobs_in_a_queue_first_and_how_many_more_wait(line: Line, jobs: dict[str, str]) -> None:
     later = [line("add", "-q", "-Q", "shut", "--after", "1h", "--", "true").out for _ in range(2)]
-    line("queue", "pause", "shut")
+    line("queue", "pause", "--create", "shut")
     queued = [line("add", "-q", "-Q", "shut", "--", "true").out.strip() for _ in range(9)]
     result = line("status")
     assert [job["job_id"] for job in line("status", "--json").json["waiting"]] == [*queued, jobs["later"]]

@@ -85,7 +85,7 @@ def test_it_follows_from_the_last_lines_on(line: Line, tmp_path: Path) -> None:
 
 
 def test_it_follows_a_job_that_has_not_begun(line: Line) -> None:
-    line("queue", "pause", "held")
+    line("queue", "pause", "--create", "held")
     line("add", "-Q", "held", "--", "echo", "at last")
     follower = line.start("logs", "-f", "@last")
     follower.until("waiting: queue held is paused", "err")

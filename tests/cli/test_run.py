@@ -120,7 +120,7 @@ def test_an_attempt_that_is_cancelled_before_it_begins_ends_the_wait(line: Line)
 
 
 def test_it_notes_once_that_a_queue_is_paused(line: Line) -> None:
-    line("queue", "pause", "held")
+    line("queue", "pause", "--create", "held")
     begun = line.start("run", "-Q", "held", "--", "echo", "done")
     begun.until("waiting: queue held is paused (`semantica queue resume held` resumes it)", "err")
     line("queue", "resume", "held")
@@ -129,7 +129,7 @@ def test_it_notes_once_that_a_queue_is_paused(line: Line) -> None:
 
 
 def test_it_notes_how_many_are_ahead(line: Line, tmp_path: Path) -> None:
-    line("queue", "set", "narrow", "--slots", "1")
+    line("queue", "set", "--create", "narrow", "--slots", "1")
     os.mkfifo(tmp_path / "go")
     line("add", "-Q", "narrow", "--", "cat", "go")
     line("add", "-Q", "narrow", "--", "true")
@@ -277,7 +277,7 @@ def test_a_cancelled_run_is_reported(line: Line) -> None:
 
 
 def test_a_run_that_waits_too_long_for_a_slot_is_reported(line: Line) -> None:
-    line("queue", "pause", "closed")
+    line("queue", "pause", "--create", "closed")
     result = line("run", "-Q", "closed", "--ttl", "50ms", "--", "true")
     assert result.code == 1
     assert "was skipped: it waited for a slot longer than its --ttl" in result.err

@@ -75,7 +75,7 @@ def test_on_a_narrow_terminal_columns_are_left_out_and_ids_never_cut(line: Line,
     ],
 )
 def test_a_waiting_job_has_a_column_for_what_it_waits_for(line: Line, words: tuple[str, ...], starts: str) -> None:
-    line("queue", "pause", "held")
+    line("queue", "pause", "--create", "held")
     line("add", "-t", "waits", *words, "--", "true")
     for command in (("list", "-t", "waits", "--state", "waiting"), ("status",)):
         assert f"  {starts}  " in line(*command).out

@@ -20,7 +20,7 @@ def test_why_prints_each_reason_and_the_likely_start(line: Line) -> None:
 
 
 def test_why_names_the_place_in_the_queue_and_the_command_that_resumes_it(line: Line) -> None:
-    line("queue", "pause", "shut")
+    line("queue", "pause", "--create", "shut")
     for _ in range(3):
         line("add", "-Q", "shut", "--", "true")
     first, *others = line("why", "@last").out.splitlines()
@@ -33,7 +33,7 @@ def test_why_names_the_place_in_the_queue_and_the_command_that_resumes_it(line: 
 def test_why_knows_what_has_become_of_a_job(line: Line) -> None:
     line("run", "--", "sh", "-c", "exit 3")
     assert "failed: " in line("why", "@last").out
-    line("queue", "pause", "ttl")
+    line("queue", "pause", "--create", "ttl")
     line("run", "-Q", "ttl", "--ttl", "10ms", "--", "true")
     assert line("why", "@last").out.endswith("it waited for a slot longer than its TTL\n")
 

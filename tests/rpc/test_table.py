@@ -230,7 +230,7 @@ async def list_queues(real: Harness) -> Any:
 @shows("queue.configure")
 async def configure(real: Harness) -> Any:
     answer = await real.call("queue.configure", queue="q", slots=1, max_queued=5, on_running="cancel")
-    assert answer == {"queue": "q", "slots": 1, "max_queued": 5, "on_running": "cancel"}
+    assert answer == {"queue": "q", "slots": 1, "max_queued": 5, "on_running": "cancel", "warnings": []}
     (queue,) = [one for one in (await real.call("queue.list"))["queues"] if one["queue"] == "q"]
     assert (queue["slots"], queue["max_queued"], queue["on_running"]) == (1, 5, "cancel")
     return answer

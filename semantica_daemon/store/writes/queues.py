@@ -1,7 +1,10 @@
 """queue.configure, queue.pause and queue.resume. The settings are stored, and win over those of the config file."""
 
+import difflib
+
 import msgspec
 
+from semantica_daemon.errors import QueueNotFound
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
@@ -22,17 +25,32 @@ SET paused_at = coalesce(paused_at, excluded.paused_at), resume_at = excluded.re
 RESUME_NAMED = f"UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue <> '{EVERY_QUEUE}'"
 RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
 
+NAMED_BY_TEMPLATE = "SELECT 1 FROM templates WHERE json_extract(spec, '$.queue') = :queue"
+
 
 def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
+    _check_exists(tx, request)
     tx.execute(CONFIGURE, msgspec.structs.asdict(request))
     tx.counts.load_rules(tx.connection)
-    rules = tx.counts.rules(request.queue)
-    answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued)
+    rules, most = tx.counts.rules(request.queue), tx.counts.limits.max_slots
+    beyond = (f"only {most} jobs run at once in all queues together",) if (request.slots or 0) > most else ()
+    answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued, beyond)
     tx.announce("queue.configured", f"queue {request.queue} configured", answer, request.queue)
     return answer
 
 
+def _check_exists(tx: Tx, request: ConfigureParams | PauseParams | ResumeParams) -> None:
+    queue = request.queue
+    if not request.must_exist or queue is None or queue in tx.counts.names():
+        return
+    if tx.execute(NAMED_BY_TEMPLATE, {"queue": queue}).fetchone() is None:
+        near = difflib.get_close_matches(queue, sorted(tx.counts.names()), 1)
+        hint = f"did you mean {near[0]}?" if near else "queue.list shows what there is"
+        raise QueueNotFound(f"there is no queue {queue}", hint, queue=queue)
+
+
 def pause(tx: Tx, request: PauseParams) -> PauseState:
+    _check_exists(tx, request)
     resume_at = None if request.resume_after_ms is None else tx.now + request.resume_after_ms
     tx.execute(PAUSE, {"queue": request.queue or EVERY_QUEUE, "now": tx.now, "resume_at": resume_at})
     tx.counts.load_rules(tx.connection)
@@ -44,6 +62,7 @@ def pause(tx: Tx, request: PauseParams) -> PauseState:
 
 def resume(tx: Tx, request: ResumeParams) -> PauseState:
     """Resumes one queue, or without a name every queue. A queue stays paused during the global pause."""
+    _check_exists(tx, request)
     if request.queue is not None:
         return end_pause(tx, request.queue)
     tx.execute(RESUME_NAMED)
