@@ -99,11 +99,14 @@ class Connection:
 
 
 def _encoded(message: Json) -> bytes:
-    """In UTF-8; text with lone surrogates has to be escaped."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     try:
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(message).encode()
+        return text.encode()
+    except UnicodeEncodeError as error:
+        begin, end = text.rfind('"', 0, error.start) + 1, text.find('"', error.start)
+        raise CallRefused(
+            -32602, f"{text[begin:end]} is not UTF-8", {"hint": "the daemon keeps text as UTF-8"}
+        ) from None
 
 
 def _decoded(line: bytes) -> Json:

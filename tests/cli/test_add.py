@@ -178,3 +178,10 @@ def test_without_a_remembered_one_the_last_job_is_the_newest(line: Line, daemon:
         if text is not None:
             (daemon.home / "last").write_bytes(text.encode("latin-1"))
         assert line("show", "-q", "@last").out.strip() == newest
+
+
+@pytest.mark.parametrize("option", ["--tag", "--subject", "--queue"])
+def test_an_option_that_is_not_utf_8_is_refused_by_its_text(line: Line, option: str) -> None:
+    result = line("add", option, "a\udcff", "--", "true")
+    assert (result.code, result.out) == (64, "")
+    assert "a\ufffd is not UTF-8" in result.err
