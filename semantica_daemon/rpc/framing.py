@@ -11,6 +11,11 @@ BLANK = b" \t\r\n"
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 CHARSET = re.compile(rb"^content-type[ \t]*:.*?;[ \t]*charset[ \t]*=[ \t]*\"?([^\";\s]*)", re.IGNORECASE | re.MULTILINE)
 UTF_8 = (b"utf-8", b"utf8")  # the second by LSP clients of old
+LSP_HEAD = b"Content-Length: %d\r\n\r\n"
+HTTP_METHOD = re.compile(rb"(GET|POST|PUT|HEAD|OPTIONS|DELETE|PATCH|TRACE|PRI) ")
+HTTP_HEAD = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+)
 
 
 class Framing:
@@ -19,6 +24,7 @@ class Framing:
 
     def __init__(self) -> None:
         self.headers = False
+        self._head = b""  # of each message that is sent; with an empty one, messages are lines
         self._decided = False
         self._rest = bytearray()  # bytes after the last whole message
         self._messages: list[bytes] = []
@@ -64,8 +70,8 @@ class Framing:
         return rest or None
 
     def wrap(self, messages: list[Message]) -> bytes:
-        if self.headers:
-            return b"".join([part for one in messages for part in (b"Content-Length: %d\r\n\r\n" % len(one), one)])
+        if self._head:
+            return b"".join([part for one in messages for part in (self._head % len(one), one)])
         messages.append(b"")
         return b"\n".join(messages)
 
@@ -75,9 +81,15 @@ class Framing:
             self._rest.clear()
             return
         first = stripped[:1]
+        if HTTP_METHOD.match(stripped):
+            self._head = HTTP_HEAD
+            hint = "use the command line: semantica rpc METHOD [JSON]; or send one JSON document per line"
+            raise ParseFailed("this is JSON-RPC on a socket, not HTTP", hint)
         if first not in b"{[cC":
-            raise _unknown_framing(bytes(stripped[:8]))
+            hint = "one JSON document per line, or LSP framing; begin with { [ or C"
+            raise ParseFailed("neither JSON nor a Content-Length header", hint)
         self.headers = first in b"cC"
+        self._head = LSP_HEAD if self.headers else b""
         self._decided = True
         self._rest = stripped
 
@@ -130,14 +142,3 @@ class Framing:
 
 def _too_large() -> Refusal:
     return InvalidRequest(f"the message is larger than {MAX_MESSAGE} bytes", "send less, or name a file")
-
-
-def _unknown_framing(start: bytes) -> Refusal:
-    if start[:4] in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC"):
-        return ParseFailed(
-            "this is JSON-RPC on a socket, not HTTP",
-            "one JSON document per line, or use the command line: semantica rpc METHOD [JSON]",
-        )
-    return ParseFailed(
-        "neither JSON nor a Content-Length header", "one JSON document per line, or LSP framing; begin with { [ or C"
-    )

@@ -192,9 +192,10 @@ async def test_an_empty_body_is_no_json_and_the_connection_goes_on(shared: Harne
 
 
 async def test_http_is_told_what_this_is_and_how_to_call(shared: Harness) -> None:
-    wire = await wired(shared)
-    wire.send(b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    error = (await wire.message())["error"]
+    text = await exchange(shared.paths.socket, b"GET /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n", half_close=False)
+    head, _, body = text.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"Content-Length: %d" % len(body) in head
+    error = json.loads(body)["error"]
     assert (error["code"], error["data"]["code"]) == (-32700, "E_PARSE")
     assert "semantica rpc" in error["data"]["hint"]
-    await wire.ended()

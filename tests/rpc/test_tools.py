@@ -96,14 +96,25 @@ def test_the_stream_is_followed_by_a_tool_until_it_is_ended(process: Process, to
 
 @TOOLS
 def test_http_by_hand_is_told_how_to_call(process: Process, tool: Any) -> None:
-    (reply,) = piped(tool(process.socket), b"GET / HTTP/1.0\r\n\r\n")
-    assert "semantica rpc" in reply["error"]["data"]["hint"]
+    done = subprocess.run(
+        tool(process.socket), input=b"GET / HTTP/1.0\r\n\r\n", capture_output=True, timeout=PATIENCE_S, check=True
+    )
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert "semantica rpc" in json.loads(body)["error"]["data"]["hint"]
 
 
-def test_curl_is_told_how_to_call(process: Process) -> None:
+@pytest.mark.parametrize("options", [[], ["--data", request("admin.health").decode()], ["--request", "DELETE"]])
+def test_curl_gets_a_400_that_names_the_command_line(process: Process, options: list[str]) -> None:
     found = shutil.which("curl")
     if found is None:
         pytest.skip("NOT TESTED: curl is not installed")
-    command = [found, "--silent", "--http0.9", "--unix-socket", str(process.socket), "http://localhost/jobs"]
-    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-    assert "semantica rpc" in json.loads(done.stdout.splitlines()[0])["error"]["data"]["hint"]
+    command = [found, "--silent", "--show-error", "--unix-socket", str(process.socket), "http://localhost/jobs"]
+    command += ["--write-out", " %{http_code} %{content_type}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    body, status, content_type = done.stdout.rsplit(maxsplit=2)
+    assert (status, content_type) == ("400", "application/json")
+    error = json.loads(body)["error"]
+    assert error["code"] == -32700
+    assert "semantica rpc" in error["data"]["hint"]
