@@ -37,7 +37,7 @@ def _selection(client: Client, arguments: Any, terminal: Terminal) -> tuple[Json
     if arguments.id:
         found["job_ids"] = [ids.resolve(client, terminal.paths, text) for text in arguments.id]
     if not found:
-        raise CommandFailed("cancel: no jobs are selected", "give ids, or one of --tag, --group, --subject, --queue")
+        raise CommandFailed("cancel: no jobs are selected", selection.ONE_OF)
     if len(found.get("job_ids", ())) > MOST_IDS:
         raise CommandFailed(f"cancel: more than {MOST_IDS} ids at once", "use a tag, or xargs -n 1000")
     return found, phrase

@@ -26,6 +26,8 @@ def run(arguments: Any, terminal: Terminal) -> None:
             found = _newest(client, filters, arguments.lines)
         for event in found:
             _print_event(terminal, event)
+        if not (found or terminal.as_json):
+            terminal.note("no event matches")
 
 
 def _filters(client: Client, arguments: Any, terminal: Terminal) -> Json:
@@ -77,6 +79,8 @@ def text(event: Json) -> str:
     """Its time, message and payload."""
     level = "" if event["level"] in ("info", "debug") else f"{event['level']}: "
     message = " ".join(filter(None, (event["message"], _facts(event["payload"]))))
+    if event["event_type"] == "job.progress":
+        message = format.progress(event["payload"])
     return format.clean(f"{format.instant(event['timestamp_at'])}  {level}{message}").rstrip()
 
 

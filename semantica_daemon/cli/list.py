@@ -1,10 +1,11 @@
 """`semantica list`: jobs in a table, newest first; `semantica ls` is the same."""
 
+import os
 from itertools import chain
 
 from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
-from semantica_daemon.cli.parser import positive
+from semantica_daemon.cli.parser import did_you_mean, positive
 from semantica_daemon.cli.selection import LIVE, PAGE
 from semantica_daemon.cli.times import past
 from semantica_daemon.client.client import ENDED_STATES, Client
@@ -73,7 +74,8 @@ def states(text: str) -> list[str]:
     for word in text.upper().split(","):
         if word not in STATE_GROUPS and word not in (*LIVE, *ENDED_STATES):
             known = ", ".join([*LIVE, *ENDED_STATES]).lower()
-            raise ValueError(f"{word.lower()!r} is not a state: {known}; or live, waiting, ended, skipped")
+            near = did_you_mean(word.lower(), [one.lower() for one in (*LIVE, *ENDED_STATES, *STATE_GROUPS)])
+            raise ValueError(f"{word.lower()!r} is not a state: {near or f'{known}; or live, waiting, ended, skipped'}")
         found += STATE_GROUPS.get(word, (word,))
     return found
 
@@ -87,6 +89,7 @@ FILTERS = [
     Option("-t, --tag TAG", "with this tag", field="user_tag"),
     Option("-g, --group GROUP", "of this group", field="chain_group_id"),
     Option("-s, --subject SUBJECT", "about this subject", field="subject_key"),
+    Option("--newest-wins PATH", "added with --newest-wins for this file", os.path.realpath, "subject_key"),
     Option("--schedule NAME", "made by this schedule", field="schedule_id"),
     Option("--grep TEXT", "with this text in the command, type, subject or tag, in any case", field="contains"),
     Option("--since WHEN", "added after this: 2h (ago), 14:30, monday 9:00, 2026-05-01", past, "created_after"),

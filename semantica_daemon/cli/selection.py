@@ -1,4 +1,6 @@
-"""Which jobs a command is about: ids, or one of tag, group, subject and queue. For `cancel`, `wait` and `logs`."""
+"""The jobs a command is about: ids, or one of tag, group, subject, file and queue. For `cancel`, `wait` and `logs`."""
+
+import os
 
 from semantica_daemon.cli import ids
 from semantica_daemon.cli.command import Any, Json, Option
@@ -14,20 +16,25 @@ SELECTORS = {
     "has tag": Option("-t, --tag TAG", "every live job with this tag", field="user_tag"),
     "is in group": Option("-g, --group GROUP", "every live job of this group", field="chain_group_id"),
     "is about": Option("-s, --subject SUBJECT", "every live job about this subject", field="subject_key"),
+    "is about the file": Option("--newest-wins PATH", "every live job added with --newest-wins for this file",
+                                os.path.realpath, "subject_key"),
     "is in queue": Option("-Q, --queue QUEUE", "every live job of this queue", field="queue"),
-}
+}  # fmt: skip
+ONE_OF = "give ids, or one of --tag, --group, --subject, --newest-wins, --queue"
 IDS = Option("id ID", "ids, prefixes of ids, or @last (default)", ids.check, nargs="*")
 
 
 def given(command: str, arguments: Any) -> tuple[Json, str]:
     """The field that selects jobs with its value, and a phrase about these jobs; nothing when ids or nothing is given.
     Raises CommandFailed for more than one selection."""
-    found = {one.field: value for one in SELECTORS.values() if (value := getattr(arguments, one.dest)) is not None}
-    if len(found) + bool(arguments.id) > 1:
-        hint = "give ids, or one of --tag, --group, --subject, --queue"
-        raise CommandFailed(f"{command}: {len(found) + bool(arguments.id)} selections at once", hint)
-    phrases = [f"{phrase} {found[one.field]}" for phrase, one in SELECTORS.items() if one.field in found]
-    return found, phrases[0] if phrases else "was named"
+    chosen = [(phrase, one) for phrase, one in SELECTORS.items() if getattr(arguments, one.dest) is not None]
+    if len(chosen) + bool(arguments.id) > 1:
+        raise CommandFailed(f"{command}: {len(chosen) + bool(arguments.id)} selections at once", ONE_OF)
+    if not chosen:
+        return {}, "was named"
+    [(phrase, one)] = chosen
+    value = getattr(arguments, one.dest)
+    return {one.field: value}, f"{phrase} {value}"
 
 
 def job_ids(client: Client, terminal: Terminal, command: str, arguments: Any) -> list[str]:

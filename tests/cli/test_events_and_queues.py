@@ -36,6 +36,11 @@ def test_stored_events_can_be_chosen(line: Line, words: tuple[str, ...], kinds: 
     assert {event["event_type"] for event in line("events", "--json", *words).lines} == kinds
 
 
+def test_no_event_is_noted_on_stderr(line: Line) -> None:
+    assert line("events", "-t", "nobody") == (0, "", "semantica: no event matches\n")
+    assert line("events", "-t", "nobody", "--json") == (0, "", "")
+
+
 def test_only_the_newest_are_shown_by_default(line: Line, daemon: Process) -> None:
     jobs = [{"job_type": "semantica.noop"}] * 30
     last = daemon.call("job.enqueue_many", jobs=jobs)["jobs"][-1]["job_id"]

@@ -26,7 +26,10 @@ def test_progress_lines_and_a_result_need_no_token(line: Line) -> None:
         "percent": 50, "phase": "compiling", "items_completed": 3, "items_total": 12, "message": "half way",
     }  # fmt: skip
     assert job["result_summary"] == {"files": 12}
-    assert "warn: the cache is cold" in line("events", "--job", "@last").out
+    events = line("events", "--job", "@last").out
+    assert "warn: the cache is cold" in events
+    [progress] = [row for row in events.splitlines() if "job.progress" in row]
+    assert progress.endswith("  50 %, 3 of 12, compiling, half way")
 
 
 def test_a_report_as_json_names_its_job(line: Line) -> None:

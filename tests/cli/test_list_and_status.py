@@ -89,6 +89,7 @@ def test_nothing_to_list_is_noted_on_stderr(line: Line) -> None:
 def test_wrong_filters_are_usage_errors(line: Line) -> None:
     assert line("list", "--state", "lost").code == 64
     assert "is not a state: running" in line("list", "--state", "lost").err
+    assert "'wating' is not a state: did you mean waiting?" in line("list", "--state", "wating").err
     assert line("list", "-n", "0").code == 64
     assert line("list", "stray").code == 64
 

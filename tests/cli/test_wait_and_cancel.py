@@ -148,3 +148,17 @@ def test_no_process_of_a_cancelled_tree_survives(line: Line) -> None:
     line("cancel", "-t", "tree")
     begun.result()
     assert subprocess.run(["pgrep", "-f", "sleep 4242"], capture_output=True).stdout == b""
+
+
+def test_jobs_are_selected_by_the_file_they_were_added_for(line: Line, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.py").write_text("")
+    first = line("add", "-q", "--newest-wins", "folder/a.py", "--on-event", "never", "--", "true").out
+    beside = Line(Path(line.env["SEMANTICA_HOME"]), tmp_path / "folder")
+    assert beside("list", "-q", "--newest-wins", "a.py").out == first
+    assert beside("logs", "--newest-wins", "a.py").err.startswith(f"semantica: job {first[:8]} has not run")
+    assert beside("cancel", "--newest-wins", "a.py").out == first
+    assert beside("wait", "--newest-wins", "a.py").code == 1
+    assert f"no waiting or running job is about the file {tmp_path}/folder/a.py" in beside(
+        "cancel", "--newest-wins", "a.py").err  # fmt: skip
+    assert "2 selections at once" in beside("cancel", "--newest-wins", "a.py", "-s", "x").err
