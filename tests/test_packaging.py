@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon.cli.commands import COMMANDS
 from semantica_daemon.store.migrate import folder
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,21 @@ def test_the_wheel_is_called_semantica_daemon_and_carries_its_license_types_and_
     wanted = {"semantica_daemon/py.typed", *(f"semantica_daemon/units/{name}" for name in units)}
     assert wanted <= inside
     assert any(name.endswith("/licenses/LICENSE") for name in inside)
+
+
+def test_the_wheel_carries_a_manual_page_of_every_command_that_man_renders(wheel: Path, tmp_path: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith("data/share/man/man1/semantica.1")]
+    (tmp_path / "semantica.1").write_bytes(archive.read(name))
+    if shutil.which("man") is None:
+        pytest.skip("NOT TESTED: man is not installed")
+    env = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100", "MANROFFOPT": "-ww", "MANPAGER": "cat"}
+    command = ["man", "--warnings", "-l", str(tmp_path / "semantica.1")]
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert told.stderr == ""
+    missing = [name for name in COMMANDS if f"   semantica {name}" not in told.stdout]
+    assert missing == ["ls"]
+    assert "-Q, --queue NAME" in told.stdout
 
 
 WRONG = re.compile(r"\binstall +(-\S+ +)*['\"]?semantica(?!-daemon)\b")
@@ -103,6 +119,7 @@ def test_the_source_distribution_carries_docs_tests_and_scripts(tmp_path: Path) 
         "LICENSE",
         "systemd/strict.conf",
         "launchd/semantica.daemon.plist",
+        "man/semantica.1",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         ".ci/run",
