@@ -104,6 +104,10 @@ class InUse(Refusal):
     number, code = 4002, "E_IN_USE"
 
 
+class QueueInUse(Refusal):
+    number, code = 4002, "E_QUEUE_IN_USE"
+
+
 class RunNotFound(Refusal):
     number, code = 4001, "E_RUN_NOT_FOUND"
 

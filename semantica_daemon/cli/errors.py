@@ -24,6 +24,7 @@ SHELL_HINTS = {
     "E_STALE": "--force runs the older generation all the same; `semantica show {newest_job_id}` shows the newest job",
     "E_NOT_ENDED": "`semantica wait {job_id}` waits for its end, `semantica cancel {job_id}` ends it",
     "E_SECRET_LOST": "add the job again with `semantica add --env NAME`, which gives it the secret",
+    "E_QUEUE_IN_USE": "`semantica cancel --queue {queue}` ends them, `semantica list --queue {queue}` shows them",
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
@@ -89,7 +90,7 @@ def _hint(data: Json, field: str, command: str) -> str:
         return f"`semantica {command} --help` describes its options"
     if data.get("code") == "E_PARAMS" and field in MISSING_OPTIONS:
         return MISSING_OPTIONS[field]
-    if data.get("code") == "E_QUEUE_NOT_FOUND" and command != "queue resume":
+    if data.get("code") == "E_QUEUE_NOT_FOUND" and command in ("queue pause", "queue set"):
         return f"{in_shell_words(str(data.get('hint')))} (--create makes a new one)"
     if data.get("code") == "E_AMBIGUOUS_ID":
         return f"give more characters: {_candidates(data.get('matches') or [])}"

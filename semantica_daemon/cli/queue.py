@@ -1,4 +1,4 @@
-"""`semantica queue`: lists queues, pauses and resumes them, sets their limits, which override the config file."""
+"""`semantica queue`: lists, pauses, resumes and deletes queues; sets their limits, which override the config file."""
 
 from semantica_daemon import prose
 from semantica_daemon.cli import format, tables, times
@@ -25,7 +25,7 @@ def list_queues(arguments: Any, terminal: Terminal) -> None:
     found = terminal.call("queue.list")
     if arguments.name is not None:
         found["queues"] = [one for one in found["queues"] if one["queue"] == arguments.name]
-    nothing = f"there is no queue {arguments.name} yet; the first job in it creates it"
+    nothing = f"there is no queue {arguments.name}; the first job in it creates it"
     names = [one["queue"] for one in found["queues"]]
     terminal.show(found, names, lambda: tables.table(COLUMNS, found["queues"], nothing=nothing))
 
@@ -66,6 +66,12 @@ def set_limits(arguments: Any, terminal: Terminal) -> None:
         terminal.note(warning)
 
 
+def delete(arguments: Any, terminal: Terminal) -> None:
+    done = terminal.call("queue.delete", queue=arguments.name)
+    rest = "; the queue itself stays: it is the default, or the config file names it" if done["remains"] else ""
+    _report(terminal, done, f"queue {done['queue']} deleted{rest}")
+
+
 def _report(terminal: Terminal, done: Json, sentence: str) -> None:
     terminal.show(done, draw=lambda: terminal.note(sentence))
 
@@ -87,6 +93,12 @@ COMMAND = Subcommands(
         "pause": Command("Start no more jobs.", pause, [NAME, FOR, CREATE], "semantica queue pause build --for 10m"),
         "resume": Command("Start jobs again.", resume, [NAME], "semantica queue resume build"),
         "set": Command("Set the limits of a queue.", set_limits, [WHICH, *LIMITS, CREATE], SET_EXAMPLE),
+        "delete": Command(
+            "Delete a queue without waiting or running jobs: its settings and totals. Its ended jobs stay.",
+            delete,
+            [Option("name QUEUE", "which queue")],
+            "semantica queue delete build",
+        ),
     },
     f"""
   semantica queue

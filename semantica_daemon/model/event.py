@@ -27,10 +27,10 @@ UNRESPONSIVE = "job.unresponsive"
 # Every type there is, by the family of what it is about.
 TYPES = (
     QUEUED, SCHEDULED, STARTED, DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE, RETRYING, REQUEUED,
-    PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "schedule.created",
-    "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled", "schedule.fired",
-    "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted", "event.emitted",
-    "daemon.started", "daemon.stopping", "daemon.recovered", "daemon.clock_stepped",
+    PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "queue.deleted",
+    "schedule.created", "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled",
+    "schedule.fired", "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted",
+    "event.emitted", "daemon.started", "daemon.stopping", "daemon.recovered", "daemon.clock_stepped",
 )  # fmt: skip
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
 

@@ -14,7 +14,7 @@ TOTALS = (
 TOTAL_OF = {state: state.partition("_")[0].lower() for state in TERMINAL}  # one total for both SKIPPED states
 NOTHING = dict.fromkeys((*LIVE, *TOTALS), 0)
 
-LOAD = f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts"
+LOAD = f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts WHERE removed = 0"
 STORE = f"INSERT OR REPLACE INTO queue_counts (queue, {', '.join(TOTALS)}) VALUES (?{', ?' * len(TOTALS)})"
 # The partial index that has all jobs of a live state, by queue.
 INDEX_OF_LIVE = {QUEUED: "idx_jobs_pop", SCHEDULED: "idx_jobs_scheduled", RUNNING: "idx_jobs_running"}
@@ -70,6 +70,15 @@ class Counts:
         """The queues that have or had jobs, or that the config or a stored setting names."""
         return {"default", *self._queues, *self._durable, *self.limits.named} - {EVERY_QUEUE}
 
+    def live(self, queue: str) -> int:
+        """The number of jobs in the queue that wait or run."""
+        return sum(self._queues.get(queue, NOTHING)[state] for state in LIVE)
+
+    def forget(self, queue: str) -> None:
+        """Drops the totals of a queue without live jobs. The next job in it begins them anew."""
+        self._queues.pop(queue, None)
+        self._dirty.discard(queue)
+
     def is_paused(self, queue: str) -> bool:
         return queue in self._paused or EVERY_QUEUE in self._paused
 
@@ -87,7 +96,7 @@ class Counts:
         """How many runs may start in the queue now, by the limit of the queue alone."""
         if self.is_paused(queue):
             return 0
-        return (self.rules(queue).slots or 0) - self._queues[queue][RUNNING]
+        return (self.rules(queue).slots or 0) - self._queues.get(queue, NOTHING)[RUNNING]
 
     def move(self, queue: str, origin: str | None, to: str) -> None:
         """Counts that a job of the queue has changed its state; `origin` None: it is new."""

@@ -130,6 +130,7 @@ SELECT queue_counts.queue, coalesce(sum(jobs) FILTER (WHERE state = 'QUEUED'), 0
   CAST(wait_ms AS REAL) / nullif(runs, 0), CAST(run_ms AS REAL) / nullif(timed_runs, 0)
 FROM queue_counts
 LEFT JOIN live ON live.queue = queue_counts.queue
+WHERE removed = 0
 GROUP BY queue_counts.queue
 ORDER BY queue_counts.queue
 """

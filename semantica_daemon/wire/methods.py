@@ -68,6 +68,8 @@ METHODS = (
     Method("queue.configure", queue.ConfigureParams, queue.QueueSettings, "set slots and limits of a queue"),
     Method("queue.pause", queue.PauseParams, queue.PauseState, "start no more jobs of a queue"),
     Method("queue.resume", queue.ResumeParams, queue.PauseState, "go on with a paused queue"),
+    Method("queue.delete", queue.DeleteQueueParams, queue.DeleteQueueResult,
+           "delete a queue without live jobs: its settings and its totals; its ended jobs stay"),
     Method("admin.health", Params, admin.Health, "whether the daemon is ready, and how each part is"),
     Method("admin.stats", Params, admin.Stats, "counts and times by queue, and of the system"),
     Method("admin.config", Params, dict[str, Any], "the configuration in force"),

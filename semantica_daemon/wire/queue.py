@@ -42,6 +42,15 @@ class ResumeParams(Params, frozen=True):
     must_exist: MustExist = False
 
 
+class DeleteQueueParams(Params, frozen=True):
+    queue: Annotated[Queue, about("the queue")]
+
+
+class DeleteQueueResult(Struct, frozen=True):
+    queue: Annotated[str, about("the queue")]
+    remains: Annotated[bool, about("true for default and the queues of the config: only stored settings are deleted")]
+
+
 class PauseState(Struct, frozen=True):
     queue: Annotated[str | None, about("the queue; null for all")]
     paused: Annotated[bool, about("whether it starts no jobs; a queue stays paused while all are")]

@@ -120,7 +120,7 @@ def test_queues_are_a_table(line: Line) -> None:
         assert ["table", "open", "0", "1", "0", "0", "finish"] in rows
     assert "table" in line("queue", "-q").out.split()
     assert line("queue", "list", "table", "--json").json["queues"][0]["slots"] == 1
-    assert "there is no queue nowhere yet" in line("queue", "list", "nowhere").err
+    assert "there is no queue nowhere;" in line("queue", "list", "nowhere").err
 
 
 def test_a_typo_does_not_create_a_queue(line: Line) -> None:
@@ -144,6 +144,23 @@ def test_more_slots_than_all_queues_have_together_are_warned_of(line: Line) -> N
     assert sentence in line("queue", "set", "--create", "wide", "--slots", "3").err
     assert line("queue", "set", "wide", "--slots", "3", "--json").json["warnings"] == [sentence]
     assert sentence not in line("queue", "set", "wide", "--slots", "2").err
+
+
+def test_a_queue_without_live_jobs_can_be_deleted(line: Line) -> None:
+    line("run", "-Q", "brief", "-t", "brief", "--", "true")
+    ended = line("show", "-q", "@last").out
+    line("queue", "pause", "brief")
+    waiting = line("add", "-Q", "brief", "--", "true").out.strip()
+    refused = line("queue", "delete", "brief")
+    assert refused.code == 65
+    assert "queue brief has jobs that wait or run: 1\n  `semantica cancel --queue brief` ends them" in refused.err
+    line("cancel", waiting)
+    assert "queue brief deleted" in line("queue", "delete", "brief").err
+    assert line("queue", "list", "brief", "-q").out == ""
+    assert ended.strip() in line("list", "-q", "--state", "done").out.split(), "its ended jobs stay"
+    assert line("queue", "delete", "brief").code == 65
+    assert line("run", "-Q", "brief", "--", "true").code == 0, "it begins anew, without the pause"
+    assert line("queue", "list", "brief", "-q").out == "brief\n"
 
 
 def test_a_queue_is_paused_and_resumed(line: Line) -> None:

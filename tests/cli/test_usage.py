@@ -162,6 +162,7 @@ def test_closed_streams_do_no_harm(line: Line, daemon: Process) -> None:
 
 
 def test_an_old_terminal_is_no_obstacle(line: Line) -> None:
+    line("run", "--", "true")
     for words in (("--help",), ("run", "--help"), ("doctor",), ("list",)):
         result = line(*words, PYTHONIOENCODING="ascii")
         assert (result.code, result.err) == (0, "")

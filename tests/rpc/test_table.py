@@ -258,6 +258,14 @@ async def resume(real: Harness) -> Any:
     return answer
 
 
+@shows("queue.delete")
+async def delete_queue(real: Harness) -> Any:
+    await real.call("queue.configure", queue="q", slots=1)
+    answer = await real.call("queue.delete", queue="q")
+    assert answer == {"queue": "q", "remains": False}
+    return answer
+
+
 @shows("admin.health")
 async def health(real: Harness) -> Any:
     answer = await real.call("admin.health")

@@ -166,7 +166,7 @@ ORDER BY number
 
 def check_counts(store: Store) -> None:
     """The maintained counts are what counting would give, on disk and in memory."""
-    kept = {row.pop("queue"): row for row in store.rows("SELECT * FROM queue_counts")}
+    kept = {row.pop("queue"): row for row in store.rows(f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts")}
     counted = recount(store)
     nothing = dict.fromkeys(TOTALS, 0)
     counts = store.database._counts

@@ -181,7 +181,7 @@ CREATE TABLE queue_counts (
   timed_runs INTEGER NOT NULL DEFAULT 0,
   run_ms INTEGER NOT NULL DEFAULT 0,
   recent_run_ms INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
+, removed INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 
 CREATE TABLE queues (
   queue TEXT PRIMARY KEY,
@@ -359,3 +359,6 @@ VALUES (13, 0, 'add environments', '803a6a9616458eede76dea5e6d75028afc94fdac6e01
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (14, 0, 'rebuild schedules', '7258ed5fffc15442167744c3504d2d7a5d536d53f4d401b7c02b3b5a46aa1c3c');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (15, 0, 'add removed queues', '0016180371a2bb9994ec22c6448bb94f88034ab6235f6ad031ac021141848fd7');

@@ -5,11 +5,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from semantica_daemon.errors import QueueInUse, QueueNotFound
 from semantica_daemon.model.queue import QueueRules
-from semantica_daemon.store.writes.queues import configure, pause, resume
-from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
+from semantica_daemon.store.writes.queues import configure, delete, pause, resume
+from semantica_daemon.wire.queue import (
+    ConfigureParams,
+    DeleteQueueParams,
+    DeleteQueueResult,
+    PauseParams,
+    PauseState,
+    QueueSettings,
+    ResumeParams,
+)
 from tests.builders import NOW, Store
-from tests.store.steps import begin, claimed_ids, claims, put
+from tests.store.steps import GOOD, begin, claimed_ids, claims, end, put
 
 
 def test_configure_changes_only_what_it_names(store: Store) -> None:
@@ -96,3 +105,38 @@ def test_a_configured_limit_holds_at_once(store: Store) -> None:
     for _ in range(3):
         put(store, queue="one")
     assert len(claims(store)) == 2
+
+
+def test_a_deleted_queue_begins_anew_also_after_a_restart(tmp_path: Path) -> None:
+    before = Store(tmp_path / "meta.db")
+    before.run(configure, ConfigureParams("q", slots=0))
+    first = begin(before, queue="p")
+    end(before, first, GOOD)
+    for queue in ("p", "q"):
+        assert before.run(delete, DeleteQueueParams(queue)) == DeleteQueueResult(queue, False)
+    with pytest.raises(QueueNotFound):
+        before.run(delete, DeleteQueueParams("p"))
+    before.close()
+    after = Store(tmp_path / "meta.db", seed=1)
+    assert after.run(configure, ConfigureParams("default")).slots == after.run(configure, ConfigureParams("q")).slots
+    with pytest.raises(QueueNotFound):
+        after.run(delete, DeleteQueueParams("p"))
+    put(after, queue="p")
+    (row,) = after.rows("SELECT done, removed FROM queue_counts WHERE queue = 'p'")
+    assert row == {"done": 0, "removed": 0}
+    after.close()
+
+
+def test_a_queue_with_live_jobs_is_not_deleted(store: Store) -> None:
+    put(store, queue="p")
+    with pytest.raises(QueueInUse, match="queue p has jobs that wait or run: 1"):
+        store.run(delete, DeleteQueueParams("p"))
+
+
+def test_of_a_queue_in_the_config_only_the_settings_are_deleted(tmp_path: Path) -> None:
+    store = Store(tmp_path / "meta.db", slots=9, queues={"q": QueueRules(slots=5)})
+    store.run(configure, ConfigureParams("q", slots=1))
+    assert store.run(delete, DeleteQueueParams("q")) == DeleteQueueResult("q", True)
+    assert store.run(configure, ConfigureParams("q")).slots == 5
+    assert store.run(delete, DeleteQueueParams("default")) == DeleteQueueResult("default", True)
+    store.close()

@@ -29,6 +29,7 @@ def bindings(readers: Readers, limits: Limits) -> dict[str, Binding]:
         "queue.configure": Write(queues.configure),
         "queue.pause": Write(queues.pause),
         "queue.resume": Write(queues.resume),
+        "queue.delete": Write(queues.delete),
     }
 
 

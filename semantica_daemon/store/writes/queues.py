@@ -1,13 +1,21 @@
-"""queue.configure, queue.pause and queue.resume. The settings are stored, and win over those of the config file."""
+"""queue.configure, queue.pause, queue.resume and queue.delete. Stored settings win over those of the config file."""
 
 import difflib
 
 import msgspec
 
-from semantica_daemon.errors import QueueNotFound
+from semantica_daemon.errors import QueueInUse, QueueNotFound
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.wire.queue import ConfigureParams, PauseParams, PauseState, QueueSettings, ResumeParams
+from semantica_daemon.wire.queue import (
+    ConfigureParams,
+    DeleteQueueParams,
+    DeleteQueueResult,
+    PauseParams,
+    PauseState,
+    QueueSettings,
+    ResumeParams,
+)
 
 CONFIGURE = """
 INSERT INTO queues (queue, slots, on_running, max_queued)
@@ -25,11 +33,13 @@ SET paused_at = coalesce(paused_at, excluded.paused_at), resume_at = excluded.re
 RESUME_NAMED = f"UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue <> '{EVERY_QUEUE}'"
 RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
 
+DELETE = "DELETE FROM queues WHERE queue = :queue"
+REMOVE = "UPDATE queue_counts SET removed = 1 WHERE queue = :queue"
 NAMED_BY_TEMPLATE = "SELECT 1 FROM templates WHERE json_extract(spec, '$.queue') = :queue"
 
 
 def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
-    _check_exists(tx, request)
+    _check_exists(tx, request.queue, request.must_exist)
     tx.execute(CONFIGURE, msgspec.structs.asdict(request))
     tx.counts.load_rules(tx.connection)
     rules, most = tx.counts.rules(request.queue), tx.counts.limits.max_slots
@@ -39,9 +49,8 @@ def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
     return answer
 
 
-def _check_exists(tx: Tx, request: ConfigureParams | PauseParams | ResumeParams) -> None:
-    queue = request.queue
-    if not request.must_exist or queue is None or queue in tx.counts.names():
+def _check_exists(tx: Tx, queue: str | None, must_exist: bool = True) -> None:
+    if not must_exist or queue is None or queue in tx.counts.names():
         return
     if tx.execute(NAMED_BY_TEMPLATE, {"queue": queue}).fetchone() is None:
         near = difflib.get_close_matches(queue, sorted(tx.counts.names()), 1)
@@ -50,7 +59,7 @@ def _check_exists(tx: Tx, request: ConfigureParams | PauseParams | ResumeParams)
 
 
 def pause(tx: Tx, request: PauseParams) -> PauseState:
-    _check_exists(tx, request)
+    _check_exists(tx, request.queue, request.must_exist)
     resume_at = None if request.resume_after_ms is None else tx.now + request.resume_after_ms
     tx.execute(PAUSE, {"queue": request.queue or EVERY_QUEUE, "now": tx.now, "resume_at": resume_at})
     tx.counts.load_rules(tx.connection)
@@ -62,7 +71,7 @@ def pause(tx: Tx, request: PauseParams) -> PauseState:
 
 def resume(tx: Tx, request: ResumeParams) -> PauseState:
     """Resumes one queue, or without a name every queue. A queue stays paused during the global pause."""
-    _check_exists(tx, request)
+    _check_exists(tx, request.queue, request.must_exist)
     if request.queue is not None:
         return end_pause(tx, request.queue)
     tx.execute(RESUME_NAMED)
@@ -77,4 +86,18 @@ def end_pause(tx: Tx, queue: str) -> PauseState:
     answer = PauseState(named, tx.counts.is_paused(queue))
     if changed:
         tx.announce("queue.resumed", f"{named or 'every queue'} resumed", answer, named)
+    return answer
+
+
+def delete(tx: Tx, request: DeleteQueueParams) -> DeleteQueueResult:
+    queue = request.queue
+    _check_exists(tx, queue)
+    if live := tx.counts.live(queue):
+        raise QueueInUse(f"queue {queue} has jobs that wait or run: {live}", "job.cancel ends them", queue=queue)
+    tx.execute(DELETE, {"queue": queue})
+    tx.execute(REMOVE, {"queue": queue})
+    tx.counts.forget(queue)
+    tx.counts.load_rules(tx.connection)
+    answer = DeleteQueueResult(queue, queue in tx.counts.names())
+    tx.announce("queue.deleted", f"queue {queue} deleted", answer, queue)
     return answer
