@@ -26,6 +26,7 @@ class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     secret_words: list[str] = []
+    cgroup: str = ""
 
 
 class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):

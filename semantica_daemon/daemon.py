@@ -46,6 +46,7 @@ from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits, limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.processes import orphans
+from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.processes.table import boot_id
 from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
@@ -83,6 +84,7 @@ class Setting(Struct, frozen=True):
     open_files: int = 1024
     notifier: Notifier = Notifier()
     inherited: socket.socket | None = None
+    cgroups: CgroupRoot = CgroupRoot()
 
     @property
     def limits(self) -> Limits:
@@ -140,7 +142,7 @@ class Daemon:
             wakes=self._wakes, writer=self.writer, commands=self.commands, feed=self.feed, machine=self.machine,
             running=self._running, max_slots=limits.max_slots, connections=self._connections, readers=readers,
             database=Path(setting.paths.database), config={"paths": where, **msgspec.to_builtins(setting.config)},
-            lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
+            cgroups=setting.cgroups, lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
         )  # fmt: skip
         return bind(
             {
@@ -228,7 +230,8 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
     """Ends the processes of an earlier daemon's runs, before anything is retried. Returns the runs that do not end."""
     await asyncio.to_thread(supervisors.wait_until_alone, Path(setting.paths.data, SUPERVISOR_LOCK))
     left = [orphans.Identity(*row) for row in await readers.query(reads.orphans)]
-    escaped = await asyncio.to_thread(orphans.end_orphans, left) if left else set()
+    root = setting.cgroups.path
+    escaped = await asyncio.to_thread(orphans.end_orphans, left, cgroup_root=root) if left else set()
     if escaped:
         log.error("runs_cannot_be_ended", runs=sorted(escaped))
     return frozenset(escaped)
@@ -244,6 +247,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         daemon_variables=daemon_variables,
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
+        cgroup_root=setting.cgroups.path,
         log_root="" if environment.is_text(setting.paths.data) else f"{data}/",
     )
     return RunDependencies(

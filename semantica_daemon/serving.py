@@ -18,6 +18,8 @@ from semantica_daemon.clock import SystemClock
 from semantica_daemon.daemon import Setting, running
 from semantica_daemon.engine import handlers
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.processes import cgroups
+from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.store import sqlite_library
 
 log = structlog.get_logger()
@@ -78,11 +80,19 @@ def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd:
         logs.configure(settings.daemon.log_level, settings.daemon.log_format)
         inherited = systemd.inherited_socket(os.environ, where.socket)
         systemd.forget(os.environ)
-        anyio.run(run_until_stopped, Setting(where, settings, SystemClock(), Random(), open_files, notifier, inherited))
+        parts = (where, settings, SystemClock(), Random(), open_files, notifier, inherited)
+        anyio.run(run_until_stopped, Setting(*parts, prepare_cgroups(settings.daemon.cgroup)))
     except StartRefused as refused:
         notifier.send(f"STATUS={refused}")
         logs.ready_pipe.send(str(refused))
         raise
+
+
+def prepare_cgroups(configured: str) -> CgroupRoot:
+    found = cgroups.prepare(configured)
+    if configured and found.problem:
+        log.warning("cgroup_not_used", reason=found.problem)
+    return found
 
 
 def refuse_foreign_folders(where: paths.Paths, with_config: bool) -> None:

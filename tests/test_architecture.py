@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "supervisor", "processes", "forks", "store", "model", "wire", "prose", "environment", "errors", "clock",
         "failpoints", "failures",
     },
-    "rpc": {"engine", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
+    "rpc": {"engine", "processes", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
     "config": {"model", "prose", "errors"},
     "logs": {"store", "model"},
     "client": {"paths", "environment", ""},
@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "rpc", "engine", "store", "model", "wire", "errors", "clock", "config", "logs", "paths", "lock", "forks",
         "failpoints", "environment", "processes", "systemd", "",
     },
-    "serving": {"daemon", "engine", "store", "config", "logs", "paths", "clock", "errors", "systemd", ""},
+    "serving": {"daemon", "processes", "engine", "store", "config", "logs", "paths", "clock", "errors", "systemd", ""},
     "quick_start": set(),
     "__main__": {"quick_start", "serving", "errors", ""},
 }  # fmt: skip

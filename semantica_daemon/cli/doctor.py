@@ -147,6 +147,7 @@ def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
         if other_folder := status.uses_other_folder(config, paths):
             yield WARN, "data folder", other_folder, status.OTHER_FOLDER_HINT
         yield _storage(health["parts"]["writer"])
+        yield _processes(health["parts"]["processes"])
         slots = config["daemon"]["max_slots"] or "one for each core"
         handlers = ", ".join(config["handlers"]) or "only the built-in ones"
         yield OK, "configuration", f"slots: {slots}, handlers: {handlers}", ""
@@ -175,6 +176,14 @@ def _storage(writer: Json) -> Finding:
         hint = "free some space on the disk; the daemon then goes on by itself" if is_full else "see the daemon's log"
         return FAIL, "database", f"cannot be written to: {trouble}", hint
     return OK, "database", f"{writer['batches']} commits, no trouble", ""
+
+
+def _processes(found: Json) -> Finding:
+    """How the processes of a run are found when it is ended."""
+    if found["cgroup"]:
+        limits = ", ".join(f"--{name}" for name in found["controllers"]) or "neither --memory nor --cpu"
+        return OK, "processes", f"each run has a cgroup of its own in {found['cgroup']}; limits: {limits}", ""
+    return OK, "processes", f"found by their parents and by marks, without cgroups: {found['problem']}", ""
 
 
 def _machine(found: Json) -> Iterator[Finding]:

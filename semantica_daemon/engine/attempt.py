@@ -44,6 +44,8 @@ class SpawnSettings(Struct, frozen=True):
     daemon_variables: dict[bytes, bytes]
     boot_id: str
     log_bytes: int
+    cgroup_root: str
+    """Below it each run gets a cgroup of its own; empty: there is none."""
     log_root: str
     """The part of every log's path that is not stored: the data folder if its path is not UTF-8, else empty."""
 

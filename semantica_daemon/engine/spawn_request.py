@@ -11,6 +11,7 @@ from semantica_daemon.engine.attempt import SpawnSettings
 from semantica_daemon.model.caller_environment import variables_of
 from semantica_daemon.model.command import CommandLine
 from semantica_daemon.model.job import lost_secrets
+from semantica_daemon.processes import cgroups
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.supervisor.messages import SpawnRequest
 
@@ -54,6 +55,7 @@ def spawn_request(
         log_bytes=settings.log_bytes,
         keep_leftovers=claim.spec.leftovers == "keep",
         is_followed=attachment is not None,
+        control=(cgroups.path_of(settings.cgroup_root, claim.run.run_id),) if settings.cgroup_root else None,
     )
 
 

@@ -30,6 +30,7 @@ log = structlog.get_logger()
 
 START_WITHIN_MS = 30_000
 RETRY_AFTER_MS = 1000
+ENDS_WITHIN_S = 10
 LOST = Outcome(
     error=Error("E_ENGINE_CRASH", "infra", "the supervisor of the daemon's processes ended, and with it this run"),
     interrupted=True,
@@ -205,7 +206,8 @@ class SubprocessRun:
         """Ends the processes without the supervisor. A process that survives SIGKILL is reported, and the job is not
         retried; nor is it if no process can be looked for."""
         try:
-            return ESCAPED if await _in_thread(end_orphans, [self._identity]) else LOST
+            root = self._attempt.dependencies.spawn_settings.cgroup_root
+            return ESCAPED if await _in_thread(end_orphans, [self._identity], ENDS_WITHIN_S, root) else LOST
         except OSError as error:
             log.error("run_cannot_be_ended", job_id=self._job_id, exc_info=error)
             return ESCAPED

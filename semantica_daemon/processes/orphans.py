@@ -6,6 +6,7 @@ import signal
 import time
 from typing import NamedTuple
 
+from semantica_daemon.processes import cgroups
 from semantica_daemon.processes.marks import SUPERVISOR, Tags, environment_of, run_id_in, tag_for
 from semantica_daemon.processes.table import (
     Process,
@@ -29,8 +30,18 @@ class Identity(NamedTuple):
     boot_id: str | None
 
 
-def end_orphans(runs: list[Identity], within_s: float = 10) -> set[str]:
-    """Sends SIGKILL to all processes of these runs until none is left; returns the runs that outlast even that."""
+def end_orphans(runs: list[Identity], within_s: float = 10, cgroup_root: str = "") -> set[str]:
+    """Sends SIGKILL to all processes of these runs until none is left; returns the runs that outlast even that. The
+    cgroups of the runs are ended first; the search then finds processes of a daemon that had none."""
+    stuck = _end_cgroups(runs, cgroup_root) if cgroup_root else set()
+    return stuck | _end_marked(runs, within_s)
+
+
+def _end_cgroups(runs: list[Identity], root: str) -> set[str]:
+    return {run.run_id for run in runs if not cgroups.end(cgroups.path_of(root, run.run_id))}
+
+
+def _end_marked(runs: list[Identity], within_s: float) -> set[str]:
     search = _Search(runs)
     until = time.monotonic() + within_s
     left: dict[Process, str] = {}

@@ -17,7 +17,8 @@ LENGTH = struct.Struct("<I")
 
 
 class SpawnRequest(NamedTuple):
-    """`log`, `result` and the folder `output` lie in the folder `workspace`, which the supervisor makes."""
+    """`log`, `result` and the folder `output` lie in the folder `workspace`, which the supervisor makes. `control`: the
+    fields of a Control (`controlled_spawn`), None for a process that needs none."""
 
     run_id: str
     argv: list[str]
@@ -32,6 +33,7 @@ class SpawnRequest(NamedTuple):
     log_bytes: int
     keep_leftovers: bool
     is_followed: bool  # a reader will ask for the output from its first byte on
+    control: tuple[str] | None = None
 
 
 class SignalRequest(NamedTuple):

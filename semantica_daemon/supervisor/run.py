@@ -30,6 +30,7 @@ class Run:
         self.request = request
         self.run_id = request.run_id
         self.tag = tag
+        self.cgroup = "" if request.control is None else request.control[0]
         self.log = Log(request.log, request.log_bytes)
         self._readers = {EXPECTED_READER: 0} if request.is_followed else {}
         if request.is_followed:

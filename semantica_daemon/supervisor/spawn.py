@@ -7,6 +7,8 @@ import resource
 import signal
 from collections.abc import Iterable
 
+from semantica_daemon.processes import cgroups
+from semantica_daemon.supervisor.controlled_spawn import Control, make_cgroup, spawn_controlled
 from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 
 # A later try may succeed after these; any other error is the command's own fault.
@@ -41,6 +43,8 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int)
             os.umask(request.umask)
         if other_cwd:
             _enter(request)
+        if request.control is not None:
+            return _spawn_with_control(request, Control(*request.control), streams)
         return _spawn_first(request, actions)
     finally:
         if other_cwd:
@@ -49,6 +53,16 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int)
             os.umask(OWN_UMASK)
         if other_limit:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _spawn_with_control(request: SpawnRequest, control: Control, streams: tuple[int, int, int]) -> int:
+    if (failed := make_cgroup(request, control)) is not None:
+        raise SpawnError(failed)
+    try:
+        return spawn_controlled(request, control, streams, list(_candidates(request)))
+    except OSError:
+        cgroups.remove(control.cgroup)
+        raise
 
 
 def _enter(request: SpawnRequest) -> None:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
+from semantica_daemon.processes import cgroups
 from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor.channel import Channel
@@ -181,5 +182,7 @@ class Supervisor:
             run.close_pipes()
             if run.log.size == 0:
                 self._unused.append((run.request.workspace, run.request.output))
+        if run.cgroup:
+            cgroups.remove(run.cgroup)
         run.log.close()
         self._channel.send_exited(run)

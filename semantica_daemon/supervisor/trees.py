@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
+from semantica_daemon.processes import cgroups
 from semantica_daemon.processes.marks import Tags, run_id_of
 from semantica_daemon.processes.table import Process, children_of, descendants_of, find_process, send_signal
 from semantica_daemon.supervisor.owner import NO_RUN, owner_of
@@ -56,6 +57,8 @@ class ProcessTrees:
         """Returns the processes of the run that have lost their parents, with all their descendants. Sends SIGKILL to
         processes of runs that are over."""
         orphans = self._orphans()
+        if run.cgroup:
+            return self._members_of_cgroup(run)
         if not orphans:
             self._kept_tags.clear()
             return []
@@ -74,6 +77,11 @@ class ProcessTrees:
         below = map(find_process, descendants_of([process.pid for process in mine]))
         return mine + [process for process in below if process is not None]
 
+    def _members_of_cgroup(self, run: Run) -> list[Process]:
+        """Without the process group of the main process while that runs: the group gets signals as a whole."""
+        found = [process for pid in cgroups.members(run.cgroup) if (process := find_process(pid)) is not None]
+        return [process for process in found if run.status is not None or process.group != run.pid]
+
     def signal(self, run: Run, number: int) -> None:
         """Sends the signal to every process of the run. After SIGKILL no other signal is sent."""
         if run.sent_signal not in (number, signal.SIGKILL):
@@ -90,6 +98,8 @@ class ProcessTrees:
 
     def signal_again(self, run: Run, members: list[Process]) -> None:
         """The latest signal to those processes that have not got it yet. SIGCONT lets a stopped process act on it."""
+        if run.cgroup and run.sent_signal == signal.SIGKILL:
+            cgroups.kill(run.cgroup)
         for process in members:
             if (process.pid, process.started_at) not in run.signalled:
                 run.signalled.add((process.pid, process.started_at))

@@ -161,7 +161,8 @@ def test_the_doctor_finds_a_healthy_daemon_healthy(line: Line) -> None:
     assert {"python", "data folder", "socket path", "config file", "disk", "daemon", "version", "database"} <= set(
         found
     )
-    assert {"a handler", "a command"} <= set(found)
+    assert {"a handler", "a command", "processes"} <= set(found)
+    assert "without cgroups: " in result.out
     assert line("doctor", "-q") == (0, "", "")
     checks = line("doctor", "--json").json["checks"]
     assert {check["verdict"] for check in checks} == {"ok"}

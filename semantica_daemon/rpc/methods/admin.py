@@ -16,6 +16,7 @@ from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.passes import Wake
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
+from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.rpc.binding import Binding, Call
 from semantica_daemon.store import reads
 from semantica_daemon.wire.admin import Health, ShutdownAck, ShutdownParams, Stats
@@ -36,6 +37,7 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
     readers: Readers
     database: Path
     config: dict[str, Any]
+    cgroups: CgroupRoot
     lifecycle: Lifecycle
     clock: Clock
     started: float
@@ -57,6 +59,11 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
             "writer": {**written, "waiting": len(self.commands), "trouble": trouble},
             "dispatcher": {"running": self.running(), "slots": self.max_slots},
             "feed": {"sequence": self.feed.newest, "epoch": self.feed.epoch},
+            "processes": {
+                "cgroup": self.cgroups.path or None,
+                "controllers": sorted(self.cgroups.controllers),
+                "problem": self.cgroups.problem or None,
+            },
             "server": {"connections": len(self.connections)},
         }
         status: Any = self.lifecycle.status
