@@ -26,7 +26,7 @@ def follow(
             explained = True
             _note_why(client, terminal, job_id)
         if run_id is not None and reply["run_id"] != run_id:
-            terminal.note(f"attempt {reply['run']} of job {prose.short_id(job_id)} begins")
+            terminal.note(f"run {reply['run_number']} of job {prose.short_id(job_id)} begins")
         run_id = reply["run_id"]
         show(reply)
         if reply["eof"] and reply["truncated"]:

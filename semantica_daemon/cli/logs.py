@@ -42,18 +42,19 @@ def run(arguments: Any, terminal: Terminal) -> None:
 def _print_log(client: Client, terminal: Terminal, job: Json, arguments: Any) -> None:
     if job["execution_mode"] == "IN_PROCESS":
         return _print_log_events(client, terminal, job, arguments)
-    last = _print_run(client, terminal, job["job_id"], arguments)
+    last = _print_run(client, terminal, job, arguments)
     if arguments.follow and arguments.run is None:
         _follow(client, terminal, job["job_id"], arguments, last)
 
 
-def _print_run(client: Client, terminal: Terminal, job_id: str, arguments: Any) -> Json:
+def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any) -> Json:
     """Prints the output of the newest run so far, or of the given one, with --follow to its end; returns the last
     reply."""
-    attempt = {} if arguments.run is None else {"run": arguments.run}
-    wait_ms = LONG_WAIT_MS if attempt and arguments.follow else 0
+    job_id = job["job_id"]
+    chosen = {} if arguments.run is None else _run(job, arguments.run)
+    wait_ms = LONG_WAIT_MS if chosen and arguments.follow else 0
     kept: Pieces = []
-    for reply in output.of_run(client, job_id, attempt, wait_ms, arguments.follow):
+    for reply in output.of_run(client, job_id, chosen, wait_ms, arguments.follow):
         if arguments.lines is None or wait_ms:
             _print_pieces(terminal, arguments, reply, output.pieces(reply))
         else:
@@ -66,12 +67,18 @@ def _print_run(client: Client, terminal: Terminal, job_id: str, arguments: Any) 
     return reply
 
 
+def _run(job: Json, number: int) -> Json:
+    """The parameter of job.logs for this run. Of many runs job.get lists only the newest: then the attempt is used."""
+    found = [run["run_id"] for run in job["runs"] if run["number"] == number]
+    return {"run_id": found[0]} if found else {"run": number}
+
+
 def _print_pieces(terminal: Terminal, arguments: Any, reply: Json, pieces: Iterable[tuple[str, bytes]]) -> None:
     for stream, data in pieces:
         if arguments.only in (None, stream):
             if terminal.as_json:
                 text = data.decode("utf-8", "replace")
-                line = {"run_id": reply["run_id"], "run": reply["run"], "stream": stream, "text": text}
+                line = {"run_id": reply["run_id"], "run": reply["run_number"], "stream": stream, "text": text}
                 terminal.print_json(line, lines=True)
             else:
                 write_all(DESCRIPTORS[stream], data)
@@ -117,7 +124,7 @@ OPTIONS: Options = [
     *selection.SELECTORS.values(),
     Option("-f, --follow", "follow it until the job has ended"),
     Option("-n, --lines N", "only the last N lines of the present output", whole_number),
-    Option("--run N", "the Nth attempt (default: the newest)", whole_number),
+    Option("--run N", "the Nth run, as `semantica show` numbers them (default: the newest)", whole_number),
     Group("", [
         Option("--stdout", "only stdout", dest="only", action="store_const", const="stdout"),
         Option("--stderr", "only stderr", dest="only", action="store_const", const="stderr"),
@@ -132,7 +139,7 @@ COMMAND = Command(
   semantica logs -f 3f2a
   semantica logs --tag nightly         of the live jobs, one after another; when none is live, of the newest
   semantica logs -n 20 --stderr 3f2a 2>&1 | less
-  semantica logs --run 1 3f2a          the first of several attempts
+  semantica logs --run 1 3f2a          the first of several runs
 
 With --json: one line for each piece, {"run_id": "…", "run": 1, "stream": "stdout", "text": "…"}.""",
 )

@@ -8,7 +8,8 @@ from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.format import age, command, instant, optional, progress, short_json, size, took
 
 RUN_COLUMNS: tables.Columns = {
-    "run": "attempt",
+    "run": "number",
+    "attempt": "attempt",
     "status": "status",
     "started": lambda run: instant(run["started_at"]),
     "took": took,
@@ -33,7 +34,9 @@ def _draw(job: Json) -> None:
     tables.pairs([*_identity(job), *_what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)])
     if job["runs"]:
         tables.heading("runs")
-        tables.table(RUN_COLUMNS, job["runs"], "error")
+        counts_alike = all(run["attempt"] == run["number"] for run in job["runs"])
+        columns = {name: cell for name, cell in RUN_COLUMNS.items() if name != "attempt" or not counts_alike}
+        tables.table(columns, job["runs"], "error")
 
 
 def _identity(job: Json) -> Rows:

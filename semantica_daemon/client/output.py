@@ -22,7 +22,7 @@ def replies(
         run = {} if reply["run_id"] is None else {"run_id": reply["run_id"]}
         position = {"offset": reply["next_offset"], "limit": CHUNK, "timeout_ms": wait_ms, "follow": True}
         answer = client.query("job.logs", job_id=job_id, **run, **position)
-        if reply["run_id"] is None and (answer["run"] or 0) > 1:  # the job is already in a later run
+        if reply["run_id"] is None and (answer["run_number"] or 0) > 1:  # the job is already in a later run
             first = client.query("job.get", job_id=job_id)["runs"][0]
             reply = {"run_id": first["run_id"], "next_offset": 0}
             continue
@@ -36,7 +36,8 @@ def replies(
 
 def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
     """The run after this one, once it has started; None when the job ends without another."""
-    if reply["run_id"] is None or (reply["state"], reply["run"]) == ("DONE", 1):  # makes no call for the usual job
+    is_last = reply["state"] in ENDED_STATES and reply["run_number"] == reply["run_count"]
+    if reply["run_id"] is None or is_last:  # makes no call for the usual job
         return None
     with client.subscribe(job_id=job_id, event_types=STARTED_OR_ENDED) as events:
         for _ in chain([None], events):
@@ -49,7 +50,7 @@ def _next_run(client: Client, job_id: str, reply: Json) -> str | None:
 
 
 def of_run(client: Client, job_id: str, run: Json, wait_ms: int, follow: bool) -> Iterator[Json]:
-    """The replies of job.logs for one run (`{}` is the newest, `{"run": 2}` the second), up to what is written within
+    """The replies of job.logs for one run (`{}` is the newest, else `{"run_id": …}`), up to what is written within
     `wait_ms`."""
     offset, asked = 0, {"limit": CHUNK, "timeout_ms": wait_ms, "follow": follow}
     while True:

@@ -89,7 +89,7 @@ def _read(run: LoggedRun, params: LogsParams, log_root: str) -> tuple[LogChunk, 
         streams, following = [("stderr", len(text))], params.offset + part.gap
     chunk = LogChunk(
         text, encoding, following, ended and following >= part.size, streams, part.is_cut,
-        run.attempt, run.run_id, run.state, run.exit_code, run.error,
+        run.attempt, run.run_id, run.state, run.exit_code, run.error, run.number, run.run_count,
     )  # fmt: skip
     return chunk, part.size
 

@@ -27,8 +27,9 @@ SELECT {rows.JOB_COLUMNS}, (
   WHERE job_id = jobs.id AND substr(key, 1, 10) <> 'semantica:'
 ) AS conditions, (
   SELECT json_group_array(json_object(
-    'run_id', run_id, 'attempt', attempt, 'status', status, 'started_at', started_at, 'finished_at', finished_at,
-    'exit_code', exit_code, 'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
+    'run_id', run_id, 'number', number, 'attempt', attempt, 'status', status,
+    'started_at', started_at, 'finished_at', finished_at, 'exit_code', exit_code,
+    'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
     'params_snapshot', CASE WHEN length(payload) <= 4096 THEN json(coalesce(params_snapshot, payload)) END
   ))
   FROM (
@@ -55,7 +56,8 @@ ORDER BY id
 LIMIT 11
 """
 LOGGED_RUN = """
-SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path
+SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path, run.number,
+  jobs.run_count
 FROM jobs
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = (
   SELECT max(number)
@@ -147,6 +149,8 @@ class LoggedRun(NamedTuple):
     attempt: int | None
     status: str | None
     log_path: str | None
+    number: int | None
+    run_count: int
 
 
 async def job(db: Connection, prefix: str) -> JobWithRuns:

@@ -297,3 +297,5 @@ class LogChunk(Struct, frozen=True):
     state: Annotated[str, about("state of the job")]
     exit_code: Annotated[int | None, about("exit code of the job's newest run")]
     error: Annotated[Error | None, about("error of the job")]
+    run_number: Annotated[int | None, about("1 for the first run of the job, 2 for the second; null before the first")]
+    run_count: Annotated[int, about("all runs of the job so far")]

@@ -32,7 +32,8 @@ class RunView(Struct, frozen=True):
     """A run of a job."""
 
     run_id: Annotated[str, about("id of the run")]
-    attempt: Annotated[int, about("attempt number, from 1")]
+    number: Annotated[int, about("1 for the first run of the job, 2 for the second")]
+    attempt: Annotated[int, about("attempt number, from 1; a run that is given back has the number of the next one")]
     status: Annotated[str, about("RUNNING, DONE, FAILED, CANCELLED, SUPERSEDED or INTERRUPTED")]
     started_at: Annotated[int, about("when it started, epoch ms")]
     finished_at: Annotated[int | None, about("when it ended")]

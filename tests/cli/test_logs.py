@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semantica_daemon import paths
 from semantica_daemon.cli.logs import last_lines
+from semantica_daemon.client import output
+from semantica_daemon.client.client import Client
 from tests.cases import each_case
 from tests.cli.command_line import Line
 from tests.harness import Process
@@ -69,6 +72,15 @@ def test_each_attempt_can_be_read(line: Line) -> None:
     assert line("logs", "--run", "1", "@last").out == "1\n"
     assert line("logs", "--run", "1", "-f", "@last").out == "1\n"
     assert line("logs", "--run", "9", "@last").code == 65
+
+
+def test_a_follower_that_comes_late_reads_every_run(line: Line) -> None:
+    script = "echo $SEMANTICA_ATTEMPT; test $SEMANTICA_ATTEMPT = 2"
+    line("run", "-q", "--attempts", "2", "--backoff", "10ms", "--", "sh", "-c", script)
+    with Client(paths.find(line.env)) as client:
+        found = list(output.replies(client, line("show", "-q", "@last").out.strip()))
+    assert "".join(reply["chunk"] for reply in found) == "1\n2\n"
+    assert (found[-1]["run_number"], found[-1]["run_count"]) == (2, 2)
 
 
 def test_it_follows_from_the_last_lines_on(line: Line, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_further_attempt_follows_and_is_announced(line: Line) -> None:
     result = line("run", "--attempts", "3", "--backoff", "20ms", "--", "sh", "-c", "echo $SEMANTICA_ATTEMPT; exit 7")
     assert (result.code, result.out) == (7, "1\n2\n3\n")
     assert [text.split(" of job ")[0] for text in result.err.splitlines()] == [
-        "semantica: attempt 2", "semantica: attempt 3",
+        "semantica: run 2", "semantica: run 3",
     ]  # fmt: skip
 
 
@@ -366,13 +366,22 @@ def test_logs_and_wait_find_the_daemon_again_when_it_comes_back(home: Path, tmp_
     line = Line(home, tmp_path)
     os.mkfifo(tmp_path / "go")
     with Process(home).start() as process:
-        line("add", "--on-interrupt", "requeue", "--", "sh", "-c", "echo begun; cat go; exit 7")
+        line("add", "--on-interrupt", "requeue", "--", "sh", "-c", "echo begun $SEMANTICA_RUN_ID; cat go; exit 7")
         follower = line.start("logs", "-f", "@last")
-        follower.until("begun\n")
+        follower.until("begun")
         process.kill()
         follower.until("waiting for it to come back", "err")
         process.start()
         (tmp_path / "go").write_text("")
         result = follower.result()
-        assert (result.code, result.out.count("begun\n")) == (0, 2)
+        assert (result.code, result.out.count("begun")) == (0, 2)
         assert line("wait", "@last").code == 7
+        assert "semantica: run 2 of job" in result.err
+        first, second = (f"begun {run['run_id']}\n" for run in line("show", "--json", "@last").json["runs"])
+        assert (line("logs", "--run", "1").out, line("logs", "--run", "2").out) == (first, second)
+        assert line("logs", "--run", "3").code == 65
+        assert [piece["run"] for piece in line("logs", "--json").lines] == [2]
+        runs = line("show", "@last").out.partition("\nruns\n")[2].splitlines()
+        assert [row.split()[:3] for row in runs] == [
+            ["RUN", "ATTEMPT", "STATUS"], ["1", "1", "INTERRUPTED"], ["2", "1", "FAILED"],
+        ]  # fmt: skip
