@@ -1,4 +1,5 @@
-"""config.toml: every key optional, unknown ones refused with the nearest name. Reaches only `daemon`."""
+"""config.toml: every key optional, unknown ones refused with the nearest name. Only `daemon`, `reload` and `serving`
+use it."""
 
 import difflib
 import os
@@ -16,11 +17,12 @@ from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import QueueRules
 
 SECRET_WORD = re.compile(r"[A-Za-z0-9]+")
+MOST_SLOTS = 1024
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
-    max_slots: Annotated[int, Meta(ge=0, le=1024)] = 0
+    max_slots: Annotated[int, Meta(ge=0, le=MOST_SLOTS)] = 0
     grace_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 5000
     durability: Literal["normal", "full"] = "normal"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from semantica_daemon import VERSION, environment, logs, paths
 from semantica_daemon.clock import Clock
-from semantica_daemon.config import Config
+from semantica_daemon.config import MOST_SLOTS, Config
 from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
@@ -48,6 +48,7 @@ from semantica_daemon.paths import Paths
 from semantica_daemon.processes import orphans
 from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.processes.table import boot_id
+from semantica_daemon.reload import Change, Reload
 from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
@@ -63,9 +64,11 @@ from semantica_daemon.store.database import Database, connect
 from semantica_daemon.store.epoch import open_stream
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.environments import tidy_at_start
-from semantica_daemon.store.writes.lifecycle import started
+from semantica_daemon.store.writes.lifecycle import reloaded, started
+from semantica_daemon.store.writes.queues import use_limits
 from semantica_daemon.store.writes.recover import recover
 from semantica_daemon.systemd import Notifier
+from semantica_daemon.wire.admin import ConfigParams
 
 log = structlog.get_logger()
 
@@ -117,9 +120,11 @@ class Daemon:
         sources = Sources(clock, self._running)
         self.machine = Machine(config.machine, sources, readers, signals, clock)
         scheduler = Scheduler(self.commands, clock, self.machine, wake_scheduler)
-        event_log = logs.EventLog(config.daemon.log_level)
-        listeners = [self.feed.committed, self.dispatcher.committed, scheduler.committed, event_log.committed]
+        self._event_log = logs.EventLog(config.daemon.log_level)
+        listeners = [self.feed.committed, self.dispatcher.committed, scheduler.committed, self._event_log.committed]
+        self._database = opened.database
         self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
+        self.reload = Reload(Path(setting.paths.config), config, self._use)
         self._connections: OpenConnections = set()
         services = Services(self._bind_methods(setting, opened), self.commands, self.writer, self.lifecycle)
         file = SocketFile(Path(setting.paths.socket), setting.inherited)
@@ -132,17 +137,22 @@ class Daemon:
         ]
 
     def _bind_methods(self, setting: Setting, opened: OpenResources) -> dict[str, Method]:
-        clock, readers, limits = setting.clock, opened.readers, setting.limits
+        clock, readers, limits = setting.clock, opened.readers, opened.database.limits
         waiting = Waiting(readers, self.commands, self.feed)
         log_root = self.run_dependencies.spawn_settings.log_root
         output = Output(readers, self.feed, self.dispatcher.command, log_root)
         explainer = Explainer(readers, self.machine, limits, clock)
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
+
+        async def get_config(params: ConfigParams) -> dict[str, Any]:
+            changed = await self.reload.reload() if params.reload else []
+            return {"paths": where, **msgspec.to_builtins(self.reload.in_force), "file": self.reload.file(changed)}
+
         about = AdminMethods(
             wakes=self._wakes, writer=self.writer, commands=self.commands, feed=self.feed, machine=self.machine,
-            running=self._running, max_slots=limits.max_slots, connections=self._connections, readers=readers,
-            database=Path(setting.paths.database), config={"paths": where, **msgspec.to_builtins(setting.config)},
-            cgroups=setting.cgroups, lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
+            running=self._running, limits=limits, connections=self._connections, readers=readers,
+            database=Path(setting.paths.database), get_config=get_config, cgroups=setting.cgroups,
+            lifecycle=self.lifecycle, clock=clock, started=clock.monotonic(),
         )  # fmt: skip
         return bind(
             {
@@ -158,6 +168,18 @@ class Daemon:
                 **protocol.bindings(self.feed.epoch),
             }
         )
+
+    async def _use(self, change: Change) -> None:
+        """Gives each part the settings that a running daemon can change (`reload.LIVE`)."""
+        new, runs = change.config, self.run_dependencies
+        runs.grace_ms = new.daemon.grace_ms
+        runs.spawn_settings = msgspec.structs.replace(runs.spawn_settings, log_bytes=new.limits.log_bytes)
+        logs.set_level(new.daemon.log_level)
+        self._event_log.set_level(new.daemon.log_level)
+        self._database.always_synced = new.daemon.durability == "full"
+        self.machine.change_rules(new.machine)
+        await self.commands.run(use_limits, limits(new.slots, new.queues))
+        await self.commands.run(reloaded, {"changed": change.changed, "needs_restart": change.needs_restart})
 
     def _running(self) -> int:
         return self.dispatcher.running
@@ -254,7 +276,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         handlers=opened.handlers,
         commands=commands,
         clock=clock,
-        threads=ThreadPoolExecutor(setting.config.slots, "handler"),
+        threads=ThreadPoolExecutor(MOST_SLOTS, "handler"),  # as many as there are slots are used
         grace_ms=setting.config.daemon.grace_ms,
         supervisors=Supervisors(data / SUPERVISOR_LOCK, setting.open_files, clock, feed.nudge),
         secrets=Secrets(),

@@ -126,22 +126,43 @@ class ReadyPipe:
 ready_pipe = ReadyPipe()
 
 
+class Threshold:
+    """The least level that is logged. A processor of structlog, since its loggers keep the level they began with."""
+
+    def __init__(self) -> None:
+        self.level = logging.INFO
+
+    def __call__(self, logger: Any, method: str, event: Any) -> Any:
+        if LEVELS.get(method, logging.ERROR) < self.level:
+            raise structlog.DropEvent
+        return event
+
+
+threshold = Threshold()
+
+
 def configure(level: str, form: str) -> None:
+    set_level(level)
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     renderer: Any = plain if pretty else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
+            threshold,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
             *([] if pretty else [structlog.processors.format_exc_info]),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Stderr())),
         cache_logger_on_first_use=True,
     )
+
+
+def set_level(level: str) -> None:
+    threshold.level = LEVELS[level]
 
 
 class EventLog:
@@ -150,6 +171,9 @@ class EventLog:
 
     def __init__(self, level: str) -> None:
         self._log = structlog.get_logger()
+        self.set_level(level)
+
+    def set_level(self, level: str) -> None:
         self._all = level == "debug"
 
     def committed(self, committed: CommitResult) -> None:

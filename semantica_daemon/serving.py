@@ -39,12 +39,13 @@ async def serve(setting: Setting) -> None:
         loop.set_exception_handler(_log_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.lifecycle.request_stop, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGHUP, daemon.reload.reload_soon)
         gc.freeze()  # everything loaded so far stays; only the garbage of requests is worth collecting
         log.info("ready", version=VERSION, socket=paths.printable(setting.paths.socket), slots=setting.config.slots)
         logs.ready_pipe.send("ready")
         setting.notifier.send("READY=1", f"STATUS=ready, version {VERSION}")
         await daemon.lifecycle.stop.wait()
-        longest_us = (setting.config.daemon.grace_ms + STOP_MARGIN_MS) * 1000
+        longest_us = (daemon.run_dependencies.grace_ms + STOP_MARGIN_MS) * 1000
         setting.notifier.send("STOPPING=1", f"EXTEND_TIMEOUT_USEC={longest_us}", "STATUS=ending the running jobs")
         await daemon.close()
         log.info("stopped", left_behind=daemon.dispatcher.running)

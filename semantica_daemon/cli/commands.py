@@ -36,7 +36,7 @@ when jobs start
 the daemon
   status   one screen of everything                  stop     stop it, after the grace period of running jobs
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
-  queue    list, pause, resume, set slots, delete    config   the configuration in use
+  queue    list, pause, resume, set slots, delete    config   the configuration in use; reload
   rpc      call any method                           paths    where the files and the socket are
   version  of this command and its protocol          service  start it at login, by systemd or launchd
   restart  stop it and start it again                help     help for a command: semantica help run

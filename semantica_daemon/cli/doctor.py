@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from semantica_daemon import PROTOCOL, VERSION, prose
-from semantica_daemon.cli import format, job_table, machine, status
+from semantica_daemon.cli import config, format, job_table, machine, status
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client import daemon_lock
 from semantica_daemon.client.autostart import daemon_environment
@@ -140,17 +140,19 @@ def _no_daemon(paths: Paths, missing: NoDaemon) -> Finding:
 def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
     """What the daemon reports about itself, and one job of each kind as a test."""
     try:
-        health, config = client.call("admin.health"), client.call("admin.config")
+        health, in_force = client.call("admin.health"), client.call("admin.config")
         is_ready = health["status"] == "ready"
         yield OK if is_ready else WARN, "daemon", f"{health['status']}, up {prose.duration(health['uptime_ms'])}", ""
         yield _same_version(health)
-        if other_folder := status.uses_other_folder(config, paths):
+        if other_folder := status.uses_other_folder(in_force, paths):
             yield WARN, "data folder", other_folder, status.OTHER_FOLDER_HINT
         yield _storage(health["parts"]["writer"])
         yield _processes(health["parts"]["processes"])
-        slots = config["daemon"]["max_slots"] or "one for each core"
-        handlers = ", ".join(config["handlers"]) or "only the built-in ones"
+        slots = in_force["daemon"]["max_slots"] or "one for each core"
+        handlers = ", ".join(in_force["handlers"]) or "only the built-in ones"
         yield OK, "configuration", f"slots: {slots}, handlers: {handlers}", ""
+        for sentence in config.difference(in_force):
+            yield WARN, "configuration", sentence, ""
         yield from _machine(client.call("machine.get"))
         paused = [queue["queue"] for queue in client.call("queue.list")["queues"] if queue["paused"]]
         if paused:

@@ -3,7 +3,7 @@
 import os
 
 from semantica_daemon import VERSION, prose
-from semantica_daemon.cli import ids, job_table, queue, schedule, show, tables
+from semantica_daemon.cli import config, ids, job_table, queue, schedule, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT
 from semantica_daemon.client.client import Client
@@ -25,12 +25,14 @@ def run(arguments: Any, terminal: Terminal) -> None:
         found["running"] = client.call("job.list", state=["RUNNING"], limit=DEFAULT_LIMIT)["items"]
         found["waiting"] = _waiting(client)
         found["ended"] = client.call("job.list", sort="ended", limit=MOST_SHOWN, **job_table.HIDDEN)["items"]
-        other_folder = uses_other_folder(client.call("admin.config"), terminal.paths)
+        in_force = client.call("admin.config")
         starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, found["waiting"])
     live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]
     terminal.show(found, live, lambda: _draw(found, starts, terminal))
-    if other_folder:
+    if other_folder := uses_other_folder(in_force, terminal.paths):
         terminal.note(f"{other_folder}: {OTHER_FOLDER_HINT}")
+    for sentence in config.difference(in_force):
+        terminal.note(sentence)
 
 
 def _waiting(client: Client) -> list[Json]:
@@ -42,9 +44,9 @@ def _waiting(client: Client) -> list[Json]:
     return found
 
 
-def uses_other_folder(config: Json, paths: Paths) -> str:
+def uses_other_folder(in_force: Json, paths: Paths) -> str:
     """Returns a sentence when the daemon on this socket has another data folder than this shell would use, else ""."""
-    of_daemon, of_shell = config["paths"]["data"], printable(paths.data)
+    of_daemon, of_shell = in_force["paths"]["data"], printable(paths.data)
     if os.path.realpath(of_daemon) == os.path.realpath(of_shell):
         return ""
     return f"the daemon on {printable(paths.socket)} uses the data folder {of_daemon}, this shell would use {of_shell}"

@@ -50,8 +50,9 @@ class SpawnSettings(Struct, frozen=True):
     """The part of every log's path that is not stored: the data folder if its path is not UTF-8, else empty."""
 
 
-class RunDependencies(Struct, frozen=True):
-    """Dependencies of all attempts. `run_tokens`: the run of each token that `run.*` calls may use."""
+class RunDependencies(Struct):
+    """Dependencies of all attempts; a reload of the configuration changes `grace_ms` and `spawn_settings`.
+    `run_tokens`: the run of each token that `run.*` calls may use."""
 
     handlers: Handlers
     commands: CommandQueue

@@ -37,7 +37,6 @@ class Signals(NamedTuple):
 
 class Machine:
     def __init__(self, rules: MachineRules, sources: Sources, readers: Readers, signals: Signals, clock: Clock) -> None:
-        self.rules = rules
         self.watching: set[Kind] = set()
         self._sources = sources
         self._clock = clock
@@ -45,10 +44,20 @@ class Machine:
         self._current, self._commands, self._wake, self._scheduler = signals
         self._editors: dict[str, int] = {}
         self._looked = False  # the first look withdraws jobs of an earlier daemon whose needs are no longer met
+        self._use(rules)
+        self._current.facts = self._always
+
+    def _use(self, rules: MachineRules) -> None:
+        self.rules = rules
         self._always = Facts(rules.idle == "always", rules.power == "mains")
         measured: dict[Kind, bool] = {"idle": rules.idle == "auto", "power": rules.power == "auto"}
         self._kinds = {kind for kind, is_measured in measured.items() if is_measured}
-        self._current.facts = self._always
+
+    def change_rules(self, rules: MachineRules) -> None:
+        """Looks at once, by the new rules."""
+        if rules != self.rules:
+            self._use(rules)
+            self._wake.set()
 
     @property
     def is_idle(self) -> bool | None:

@@ -30,7 +30,7 @@ TYPES = (
     PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "queue.deleted",
     "schedule.created", "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled",
     "schedule.fired", "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted",
-    "event.emitted", "daemon.started", "daemon.stopping", "daemon.recovered", "daemon.clock_stepped",
+    "event.emitted", "daemon.started", "daemon.reloaded", "daemon.stopping", "daemon.recovered", "daemon.clock_stepped",
 )  # fmt: skip
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})
 

@@ -14,12 +14,15 @@ class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
     max_queued: int | None = None
 
 
-class Limits(Struct, frozen=True):
-    """The global limit, and the rules of every queue in the config."""
+class Limits(Struct):
+    """The global limit, and the rules of every queue in the config. One object for all parts: a reload changes it."""
 
     max_slots: int
     default: QueueRules
     named: dict[str, QueueRules]
+
+    def become(self, other: "Limits") -> None:
+        self.max_slots, self.default, self.named = other.max_slots, other.default, other.named
 
     def of(self, queue: str, durable: QueueRules | None) -> QueueRules:
         """The rules in force: stored ones win over the config, the config over the defaults."""

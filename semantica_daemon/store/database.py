@@ -100,6 +100,7 @@ class Database:
     ) -> None:
         self._connection = connection
         self._counts = Counts(limits)
+        self.limits = limits
         self._ready = ReadyQueues()
         self.context = TxContext(self._counts, self._ready, Ids(random), admission, machine)
         self.always_synced = full

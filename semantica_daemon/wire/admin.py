@@ -18,6 +18,19 @@ class Health(Struct, frozen=True):
     parts: Annotated[dict[str, Any], about("each part of the daemon: its last pass, or its counts")]
 
 
+class ConfigParams(Params, frozen=True):
+    reload: Annotated[bool, about("read the file again first, and use what it says")] = False
+
+
+class ConfigFile(Struct, frozen=True):
+    """The field `file` of admin.config: how config.toml stands to the settings in force."""
+
+    newer: Annotated[bool, about("the file has changed since it was read")]
+    problem: Annotated[str | None, about("why the newer file was refused when it was read again")]
+    changed: Annotated[list[str], about("settings that this call has changed, by their dotted names")]
+    needs_restart: Annotated[list[str], about("settings that were read and are in force after a restart")]
+
+
 class QueueStats(Struct, frozen=True):
     """Counts and times of a queue since its first job."""
 

@@ -72,7 +72,7 @@ METHODS = (
            "delete a queue without live jobs: its settings and its totals; its ended jobs stay"),
     Method("admin.health", Params, admin.Health, "whether the daemon is ready, and how each part is"),
     Method("admin.stats", Params, admin.Stats, "counts and times by queue, and of the system"),
-    Method("admin.config", Params, dict[str, Any], "the configuration in force"),
+    Method("admin.config", admin.ConfigParams, dict[str, Any], "the configuration in force; can read its file again"),
     Method("admin.shutdown", admin.ShutdownParams, admin.ShutdownAck, "stop the daemon, as SIGTERM does"),
     Method("rpc.discover", Params, dict[str, Any], "this table, as an OpenRPC document"),
     Method("initialize", AnyParams, protocol.InitializeResult, "optional greeting: capabilities, version, limits"),

@@ -1,7 +1,7 @@
 """The `admin` family: health, statistics, configuration and shutdown of the daemon."""
 
 import os
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.passes import Wake
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.writer import Writer
+from semantica_daemon.model.queue import Limits
 from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.rpc.binding import Binding, Call
 from semantica_daemon.store import reads
-from semantica_daemon.wire.admin import Health, ShutdownAck, ShutdownParams, Stats
+from semantica_daemon.wire.admin import ConfigParams, Health, ShutdownAck, ShutdownParams, Stats
 from semantica_daemon.wire.types import Params
 
 
@@ -32,11 +33,11 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
     feed: Feed
     machine: Machine
     running: Callable[[], int]
-    max_slots: int
+    limits: Limits
     connections: Sized
     readers: Readers
     database: Path
-    config: dict[str, Any]
+    get_config: Callable[[ConfigParams], Awaitable[dict[str, Any]]]
     cgroups: CgroupRoot
     lifecycle: Lifecycle
     clock: Clock
@@ -46,7 +47,7 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
         return {
             "admin.health": Call(self._health),
             "admin.stats": Call(self._stats),
-            "admin.config": Call(self._get_config),
+            "admin.config": Call(self.get_config),
             "admin.shutdown": Call(self._shutdown),
         }
 
@@ -57,7 +58,7 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
         report: dict[str, Any] = {
             **{wake.name: wake.last for wake in self.wakes},
             "writer": {**written, "waiting": len(self.commands), "trouble": trouble},
-            "dispatcher": {"running": self.running(), "slots": self.max_slots},
+            "dispatcher": {"running": self.running(), "slots": self.limits.max_slots},
             "feed": {"sequence": self.feed.newest, "epoch": self.feed.epoch},
             "processes": {
                 "cgroup": self.cgroups.path or None,
@@ -78,14 +79,11 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
             "is_idle": self.machine.is_idle,
             "connections": len(self.connections),
             "running": self.running(),
-            "slots": self.max_slots,
+            "slots": self.limits.max_slots,
             "sequence": self.feed.newest,
             "pid": os.getpid(),
         }
         return Stats(await self.readers.query(reads.stats), system)
-
-    async def _get_config(self, _: Params) -> dict[str, Any]:
-        return self.config
 
     async def _shutdown(self, params: ShutdownParams) -> ShutdownAck:
         self.lifecycle.request_stop(params.reason)

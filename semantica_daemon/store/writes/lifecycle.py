@@ -1,10 +1,15 @@
-"""Emits daemon.started and daemon.stopping; `nothing` forces a commit."""
+"""Emits daemon.started, daemon.reloaded and daemon.stopping; `nothing` forces a commit."""
 
 from semantica_daemon.store.tx import Tx
 
 
 def started(tx: Tx, version: str) -> None:
     tx.announce("daemon.started", f"semanticad {version} is ready", {"version": version})
+
+
+def reloaded(tx: Tx, facts: dict[str, list[str]]) -> None:
+    names = ", ".join(facts["changed"]) or "nothing"
+    tx.announce("daemon.reloaded", f"the config file was read again; changed: {names}", facts)
 
 
 def stopping(tx: Tx, reason: str) -> None:

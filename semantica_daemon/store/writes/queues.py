@@ -5,6 +5,7 @@ import difflib
 import msgspec
 
 from semantica_daemon.errors import QueueInUse, QueueNotFound
+from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.queue import (
@@ -56,6 +57,12 @@ def _check_exists(tx: Tx, queue: str | None, must_exist: bool = True) -> None:
         near = difflib.get_close_matches(queue, sorted(tx.counts.names()), 1)
         hint = f"did you mean {near[0]}?" if near else "queue.list shows what there is"
         raise QueueNotFound(f"there is no queue {queue}", hint, queue=queue)
+
+
+def use_limits(tx: Tx, limits: Limits) -> None:
+    """The config file was read again: its limits apply to the claims of this transaction already."""
+    tx.counts.limits.become(limits)
+    tx.counts.load_rules(tx.connection)
 
 
 def pause(tx: Tx, request: PauseParams) -> PauseState:
