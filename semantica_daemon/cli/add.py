@@ -1,5 +1,6 @@
 """`semantica add`: adds a job to the queue and prints its id; with --every it makes a schedule of the command."""
 
+import os
 import socket
 import time
 
@@ -7,7 +8,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import job_options, last_job, payload, repeat, schedule
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.format import now
+from semantica_daemon.cli.format import now, shell_hint
 from semantica_daemon.client.client import result
 from semantica_daemon.client.connection import Connection
 
@@ -24,6 +25,8 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         ack = client.call("job.enqueue", **payload.complete(client, spec))
     _print_ack(terminal, ack, "generation" in spec)
+    if (hint := shell_hint(arguments.command)) and not os.path.exists(arguments.command[0]):
+        terminal.note(f"there may be no command of this name: {hint}")
     reasons = job_options.start_reasons(spec, since) if ack["state"] == "SCHEDULED" and not ack["existing"] else []
     if text := prose.start(reasons, since, lambda at: prose.instant(at, since)):
         terminal.note(f"job {prose.short_id(ack['job_id'])} starts {text}")

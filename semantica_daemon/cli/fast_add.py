@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> "tuple[dict[str, object], bool]":
     """The JobSpec and whether --quiet is given; ValueError for arguments that the ordinary path has to parse."""
     place = arguments.index("--")
     argv, cwd = arguments[place + 1 :], os.getcwd()
-    if not argv or not all(map(is_text, [*arguments, cwd])):
+    if not argv or (len(argv) == 1 and " " in argv[0]) or not all(map(is_text, [*arguments, cwd])):
         raise ValueError
     spec, quiet = _options(arguments[:place])
     job_type = job_type_of(argv, spec.get("subject_key"))  # type: ignore[arg-type]

@@ -87,3 +87,10 @@ def short_progress(job: Json) -> str | None:
         return None
     shorter = {**found, "phase": None, "message": None}
     return progress(shorter if found["percent"] is None else {**shorter, "items_completed": None}) or None
+
+
+def shell_hint(argv: list[str]) -> str:
+    """How to run a command line that was given as one word: `echo a | wc -l`. Empty for any other command."""
+    word = str(argv[0]) if len(argv) == 1 else ""
+    is_line = any(char.isspace() or char in "|&;<>$`*" for char in word)
+    return f"a line for the shell is run with -- sh -c {shlex.quote(word)}" if is_line else ""

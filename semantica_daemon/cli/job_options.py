@@ -41,6 +41,13 @@ def umask(text: str) -> int:
     return found
 
 
+def attempts(text: str) -> int:
+    found = whole_number(text)
+    if found < 1:
+        raise ValueError(f"with {found} attempts it would never run: give 1 (no retry) or more")
+    return found
+
+
 def event(text: str) -> tuple[str, str | None]:
     """KEY or KEY=VALUE."""
     key, given, value = text.partition("=")
@@ -103,7 +110,7 @@ RUNS = Group("runs", [
     Option("--timeout D", "end a run that takes longer", duration, "timeout_ms"),
     Option("--grace D", "time between SIGTERM and SIGKILL (5s)", duration, "grace_ms"),
     Option("--attempts N",
-           "how many runs it gets when it fails (1); 0 and 1 both mean one run", whole_number, "max_attempts"),
+           "how many runs it gets when it fails, the first one included (1)", attempts, "max_attempts"),
     Option("--backoff D", "delay before the second run; doubles (1s)", duration, "backoff_base_ms"),
     Option("--ttl D",
            "skip it when it has waited this long for a slot (time spent waiting for an event or a time does not count)",

@@ -77,7 +77,7 @@ def dispatch(arguments: list[str]) -> int:
         sys.stderr.write(OVERVIEW)
         return USAGE
     name, rest = words[0], [*options, *words[1:]]
-    if name in ("-h", "--help") or (name == "help" and not rest):
+    if name in ("-h", "--help") or (name == "help" and words[1:] in ([], ["-h"], ["--help"], ["help"])):
         sys.stdout.write(OVERVIEW + "\n" + EXIT_CODES)
         return 0
     if name == "--version":

@@ -3,6 +3,7 @@
 from errno import ENOENT
 
 from semantica_daemon import prose
+from semantica_daemon.cli.format import shell_hint
 from semantica_daemon.client.exit_codes import NOT_FOUND, NOT_RUN, TIMED_OUT, WITHOUT_CODE
 from semantica_daemon.client.json_types import Json
 
@@ -42,7 +43,8 @@ def sentence(job: Json, job_id: str) -> str:
     error = job["error"] or {}
     if error.get("code") == "E_EXIT":
         return f"{name} failed with exit code {job['exit_code']}"
-    return f"{name} failed: {error.get('message', 'no reason is known')}"
+    hint = shell_hint((job.get("payload") or {}).get("argv") or []) if error.get("code") == "E_SPAWN" else ""
+    return f"{name} failed: {error.get('message', 'no reason is known')}" + (f"; {hint}" if hint else "")
 
 
 def exit_code_is_enough(job: Json) -> bool:

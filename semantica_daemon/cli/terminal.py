@@ -47,7 +47,8 @@ class Terminal:
     def print_json(self, value: Any, lines: bool = False) -> None:
         """Indented on a terminal, else on one line. `lines`: one of several documents, flushed at once."""
         indented = sys.stdout.isatty() and not lines
-        self.print(json.dumps(value, indent=2 if indented else None, ensure_ascii=not indented))
+        text = json.dumps(value, indent=2 if indented else None, ensure_ascii=not indented)
+        self.print(_escaped(text) if indented else text)
         if lines:
             self.flush()
 
@@ -65,6 +66,13 @@ class Terminal:
         if not self.quiet:
             self.before_note()
             print_error(text)
+
+
+def _escaped(text: str) -> str:
+    """JSON in which characters that move the cursor or change the direction of text are escaped."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def write(text: str) -> None:

@@ -196,3 +196,14 @@ def test_json_is_one_line_off_a_terminal_and_indented_on_one(line: Line, jobs: d
     shown = line.on_terminal("show", "--json", jobs["done"]).out
     assert shown.count("\n") > 20
     assert json.loads(shown)["job_id"] == jobs["done"]
+
+
+def test_json_on_a_terminal_escapes_what_would_paint_it(line: Line) -> None:
+    text = "a\x9b31m\u202eb\x7f\x1bc\U000e0001 größe"
+    line(
+        "rpc", "template.put", json.dumps({"name": "painted", "spec": {"job_type": "semantica.noop", "user_tag": text}})
+    )
+    shown = line.on_terminal("template", "show", "painted", "--json").out
+    assert json.loads(shown)["spec"]["user_tag"] == text
+    assert r"a\u009b31m\u202eb\u007f\u001bc\udb40\udc01 größe" in shown
+    assert all(char.isprintable() or char == "\n" for char in shown)

@@ -385,3 +385,15 @@ def test_logs_and_wait_find_the_daemon_again_when_it_comes_back(home: Path, tmp_
         assert [row.split()[:3] for row in runs] == [
             ["RUN", "ATTEMPT", "STATUS"], ["1", "1", "INTERRUPTED"], ["2", "1", "FAILED"],
         ]  # fmt: skip
+
+
+def test_a_line_for_the_shell_gets_a_hint_that_names_the_shell(line: Line) -> None:
+    hint = "a line for the shell is run with -- sh -c 'echo a | wc -l'"
+    result = line("run", "echo a | wc -l")
+    assert (result.code, hint in result.err) == (127, True)
+    assert hint in line("wait").err
+    for words in (("add", "echo a | wc -l"), ("add", "--", "echo a | wc -l")):
+        result = line(*words)
+        assert (result.code, hint in result.err) == (0, True)
+    assert "sh -c" not in line("run", "no-such-command").err
+    assert line("add", "--", "sh", "-c", "echo a | wc -l").err == ""

@@ -40,7 +40,7 @@ def test_no_words_give_the_overview_and_64(bare: Line) -> None:
     assert (result.code, result.out, result.err) == (64, "", OVERVIEW)
 
 
-@each_case("words", [("--help",), ("-h",), ("help",)])
+@each_case("words", [("--help",), ("-h",), ("help",), ("help", "--help"), ("help", "-h"), ("help", "help")])
 def test_help_is_the_overview_with_the_exit_codes(bare: Line, words: tuple[str, ...]) -> None:
     result = bare(*words)
     assert (result.code, result.err) == (0, "")
@@ -50,7 +50,7 @@ def test_help_is_the_overview_with_the_exit_codes(bare: Line, words: tuple[str, 
 
 
 def test_help_with_a_command_is_its_help(bare: Line) -> None:
-    assert bare("help", "run") == bare("run", "--help")
+    assert bare("help", "run") == bare("run", "--help") == bare("help", "run", "--help")
 
 
 def test_the_overview_names_every_command_and_fits_a_terminal() -> None:
@@ -98,6 +98,7 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         (("logs", "nosuch"), "job ids contain only 0-9, a-f and -, such as 03a93fac"),
         (("schedule", "run", "x"), "did you mean trigger?"),
         (("schedule", "add", "x"), "did you mean put?"),
+        (("add", "--attempts", "0", "--", "true"), "--attempts: with 0 attempts it would never run: give 1 (no retry)"),
         (("add", "--attempts", "zero", "--", "true"), "--attempts: 'zero' is not a whole number"),
         (("add", "--every", "often", "--", "true"), "--every: 'often' is not a schedule: write 10m"),
         (("run", "--every", "@daily", "--", "true"), "--every adds a schedule"),
