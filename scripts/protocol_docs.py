@@ -1,4 +1,5 @@
-"""Makes docs/protocol.md from the wire's table of methods and `protocol_template.md`."""
+"""Makes docs/protocol.md from the wire's table of methods and `protocol_template.md`, and the types of the Python
+client (`client_types`)."""
 
 import json
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import client_types
 import msgspec
 
 from semantica_daemon.rpc.methods.protocol import LIMITS
@@ -150,11 +152,12 @@ def _sentence(text: str) -> str:
 
 
 def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.exists() or PAGE.read_text() != page():
-            sys.exit("docs/protocol.md is out of date: run scripts/protocol-docs")
-        return
-    PAGE.write_text(page())
+    made = {PAGE: page(), client_types.STUB: client_types.stub()}
+    for path, text in made.items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            sys.exit(f"{path.relative_to(HERE.parent)} is out of date: run scripts/protocol-docs")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from semantica_daemon.client.autostart import daemon_environment
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import CONFIGURATION, NO_DAEMON
+from semantica_daemon.client.results import Job
 from semantica_daemon.paths import LONGEST_SOCKET, Paths, printable
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -195,11 +196,11 @@ def _machine(found: Json) -> Iterator[Finding]:
     yield OK, "power", machine.power(found), ""
 
 
-def _noop(client: Client) -> Json:
+def _noop(client: Client) -> Job:
     return client.wait(client.enqueue("semantica.noop", **CANARY)["job_id"], 2 * CANARY_S)
 
 
-def _canary(what: str, run: Callable[[], Json]) -> Finding:
+def _canary(what: str, run: Callable[[], Any]) -> Finding:
     try:
         job = run()
     except TimeoutError as error:

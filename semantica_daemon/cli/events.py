@@ -7,6 +7,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import format, ids
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client.client import Client
+from semantica_daemon.client.results import Event
 from semantica_daemon.client.subscription import gap_event
 
 DEFAULT_LINES = 50
@@ -19,7 +20,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
         filters = _filters(client, arguments, terminal)
         if arguments.follow:
             since = {} if arguments.since is None else {"since": arguments.since}
-            found: Iterable[Json] = client.subscribe(**filters, **since)
+            found: Iterable[Event] = client.subscribe(**filters, **since)
         elif arguments.since is not None:
             found = stored(client, filters, arguments.since, name_gaps=True)
         else:
@@ -37,9 +38,9 @@ def _filters(client: Client, arguments: Any, terminal: Terminal) -> Json:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _newest(client: Client, filters: Json, most: int) -> list[Json]:
+def _newest(client: Client, filters: Json, most: int) -> list[Event]:
     """The newest events that match, oldest first."""
-    found: list[Json] = []
+    found: list[Event] = []
     before: Json = {}
     while len(found) < most:
         limit = min(PAGE, most - len(found))
@@ -51,9 +52,9 @@ def _newest(client: Client, filters: Json, most: int) -> list[Json]:
     return found[::-1]
 
 
-def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -> list[Json]:
+def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -> list[Event]:
     """All stored events after that sequence; `name_gaps` adds an event for each gap."""
-    found: list[Json] = []
+    found: list[Event] = []
     epoch: Json = {}
     while True:
         page = client.call("event.list", **filters, **epoch, since=since, limit=PAGE)
@@ -63,7 +64,7 @@ def stored(client: Client, filters: Json, since: int, name_gaps: bool = False) -
         since, epoch = page["next_sequence"], {"epoch": page["epoch"]}
 
 
-def _print_event(terminal: Terminal, event: Json) -> None:
+def _print_event(terminal: Terminal, event: Event) -> None:
     if terminal.as_json:
         terminal.print_json(event, lines=True)
     elif terminal.quiet:
@@ -75,7 +76,7 @@ def _print_event(terminal: Terminal, event: Json) -> None:
     terminal.flush()
 
 
-def text(event: Json) -> str:
+def text(event: Event) -> str:
     """Its time, message and payload."""
     level = "" if event["level"] in ("info", "debug") else f"{event['level']}: "
     message = " ".join(filter(None, (event["message"], _facts(event["payload"]))))

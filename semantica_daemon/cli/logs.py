@@ -10,6 +10,7 @@ from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, wri
 from semantica_daemon.cli.parser import whole_number
 from semantica_daemon.client import output
 from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
+from semantica_daemon.client.results import Event
 
 Pieces = list[tuple[str, bytes]]
 
@@ -111,7 +112,7 @@ def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: 
             _print_event(terminal, event)
 
 
-def _print_event(terminal: Terminal, event: Json) -> None:
+def _print_event(terminal: Terminal, event: Event) -> None:
     if terminal.as_json:
         terminal.print_json(event, lines=True)
     else:

@@ -10,6 +10,7 @@ from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client import output
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.json_types import Json
+from semantica_daemon.client.results import Event
 
 ERASE = "\r\x1b[K"
 # The last two end an attempt; job.started may come after the first report.
@@ -43,7 +44,7 @@ class ProgressLine:
         self._progress: Json = dict.fromkeys(FIELDS)
         self._is_drawn = False
 
-    def update(self, event: Json) -> None:
+    def update(self, event: Event) -> None:
         """A report changes the fields that it has; each attempt begins without a report."""
         if event["event_type"] == "job.progress":
             self._progress |= {name: event["payload"][name] for name in FIELDS if event["payload"][name] is not None}

@@ -10,6 +10,7 @@ from semantica_daemon.client.connect import RETRY_EVERY_S, attempts, connect_or_
 from semantica_daemon.client.connection import NO_WAKEUP, Connection
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Any, Json
+from semantica_daemon.client.results import Ack, CancelResult, Event, Job
 from semantica_daemon.client.subscription import Subscription, events_of
 from semantica_daemon.environment import environment_to_send
 
@@ -17,8 +18,10 @@ BACK_WITHIN_S = 5.0
 USUAL_WAIT_MS = 8000
 LONG_WAIT_MS = 600_000
 LONGEST_WAIT_MS = 86_400_000
+EVENTS_PAGE = 1000
 WAITING_METHODS = ("job.wait", "job.logs")  # their timeout_ms is how long the call waits, not a job's timeout
 ENDED_STATES = ("DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
+END_EVENTS = tuple(f"job.{state.lower()}" for state in ENDED_STATES)
 
 
 class Client:
@@ -54,8 +57,8 @@ class Client:
     def _connect(self, autostart: bool) -> None:
         connected = connect_or_start(self._paths, start=autostart, report=self._report)
         self._connection = Connection(connected, self._report, wakeup=self._wakeup)
-        self._events: dict[str, deque[Json]] = {}
-        self._callbacks: dict[str, Callable[[Json], None]] = {}
+        self._events: dict[str, deque[Event]] = {}
+        self._callbacks: dict[str, Callable[[Event], None]] = {}
 
     # Calls
 
@@ -90,22 +93,32 @@ class Client:
 
     # Jobs
 
-    def enqueue(self, job_type: str, payload: Json | None = None, **spec: Any) -> Json:
-        """Adds a job; returns the Ack."""
-        ack: Json = self.call("job.enqueue", job_type=job_type, payload=payload or {}, **spec)
+    def enqueue(self, job_type: str, payload: Json | None = None, **spec: Any) -> Ack:
+        """Adds a job; `spec` has fields of JobSpec, see docs/protocol.md."""
+        ack: Ack = self.call("job.enqueue", job_type=job_type, payload=payload or {}, **spec)
         return ack
 
-    def run(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Json:
-        """Runs a command as a job, with our environment; returns the finished job with its runs."""
-        name = os.path.basename(argv[0])[:128] or "command"
-        usual = {"job_type": name, "environment": environment_to_send(os.environ, cwd)}
-        command = {"payload": {"argv": argv, "cwd": cwd or os.getcwd()}, "execution_mode": "SUBPROCESS"}
-        return self.wait(self.enqueue(**{**usual, **command, **spec})["job_id"])
+    def add(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Ack:
+        """Adds a command as a job, with our environment."""
+        return self.enqueue(**command_spec(argv, cwd, spec))
 
-    def wait(self, job_id: str, timeout: float | None = None) -> Json:
+    def run(self, argv: list[str], cwd: str | None = None, **spec: Any) -> Job:
+        """Runs a command as a job, with our environment; returns the finished job with its runs."""
+        return self.wait(self.add(argv, cwd, **spec)["job_id"])
+
+    def get(self, job_id: str) -> Job:
+        job: Job = self.query("job.get", job_id=job_id)
+        return job
+
+    def cancel(self, job_id: str, wait: float = 0) -> CancelResult:
+        """Cancels a job, and waits up to `wait` seconds for the end of its run."""
+        done: CancelResult = self.call("job.cancel", job_id=job_id, wait_ms=round(wait * 1000))
+        return done
+
+    def wait(self, job_id: str, timeout: float | None = None) -> Job:
         """The job, once it has ended; raises TimeoutError after `timeout` seconds."""
         waited = self.wait_until(job_id, None if timeout is None else time.monotonic() + timeout)
-        job: Json = waited["job"]
+        job: Job = waited["job"]
         if not waited["finished"]:
             raise TimeoutError(f"job {job_id} is still {job['state']}")
         return job
@@ -127,13 +140,27 @@ class Client:
 
     # Events
 
+    def follow(self, job_id: str) -> Iterator[Event]:
+        """Yields the events of a job, from its first to its end."""
+        if self.get(job_id)["state"] in ENDED_STATES:  # its last event may be gone, so it is not waited for
+            since = 0
+            while (page := self.query("event.list", job_id=job_id, since=since, limit=EVENTS_PAGE))["events"]:
+                yield from page["events"]
+                since = page["next_sequence"]
+            return
+        with self.subscribe(job_id=job_id, since=0) as events:
+            for event in events:
+                yield event
+                if event["event_type"] in END_EVENTS:
+                    return
+
     def subscribe(self, **params: Any) -> Subscription:
         """Events from now on, or `since` a sequence. Other calls may be made between two events."""
         name = self.call("event.subscribe", **params)["subscription_id"]
         events = self._events.setdefault(name, deque())
         return Subscription(events, lambda: self._keep(self._connection.receive(None)), lambda: self._unsubscribe(name))
 
-    def listen(self, callback: Callable[[Json], None], **params: Any) -> None:
+    def listen(self, callback: Callable[[Event], None], **params: Any) -> None:
         """Calls `callback` with each event that another call receives while it waits, until the connection ends."""
         name = self.call("event.subscribe", **params)["subscription_id"]
         for event in self._events.pop(name, ()):
@@ -151,6 +178,13 @@ class Client:
                 self._callbacks[name](event)
         elif isinstance(name, str):
             self._events.setdefault(name, deque()).extend(events_of(message))
+
+
+def command_spec(argv: list[str], cwd: str | None, spec: Json) -> Json:
+    """The JobSpec of a command with our environment; `spec` has further fields."""
+    usual = {"job_type": os.path.basename(argv[0])[:128] or "command", "execution_mode": "SUBPROCESS"}
+    payload, environment = {"argv": argv, "cwd": cwd or os.getcwd()}, environment_to_send(os.environ, cwd)
+    return {**usual, "payload": payload, "environment": environment, **spec}
 
 
 def result(message: Json) -> Any:

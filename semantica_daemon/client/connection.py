@@ -44,11 +44,7 @@ class Connection:
         self._socket.close()
 
     def send(self, message: Json) -> None:
-        line = _encoded(message) + b"\n"
-        if len(line) > LARGEST_CALL:
-            hint = "put large data into a file and pass the file's name"
-            problem = f"the call has {len(line)} bytes, the daemon accepts {LARGEST_CALL}"
-            raise CallRefused(-32600, problem, {"hint": hint})
+        line = line_of(message)
         try:
             self._socket.settimeout(PATIENCE_S)
             self._socket.sendall(line, NO_SIGNAL)
@@ -65,7 +61,7 @@ class Connection:
         del self._received[: end + 1]
         self._searched = 0
         self._is_late = False
-        return _decoded(line)
+        return decoded(line)
 
     def _chunk(self, late_at: float | None) -> bytes:
         try:
@@ -98,18 +94,23 @@ class Connection:
         raise TimeoutError
 
 
-def _encoded(message: Json) -> bytes:
+def line_of(message: Json) -> bytes:
+    """Raises CallRefused for a message that the daemon would not accept."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     try:
-        return text.encode()
+        line = text.encode() + b"\n"
     except UnicodeEncodeError as error:
         begin, end = text.rfind('"', 0, error.start) + 1, text.find('"', error.start)
-        raise CallRefused(
-            -32602, f"{text[begin:end]} is not UTF-8", {"hint": "the daemon keeps text as UTF-8"}
-        ) from None
+        problem = f"{text[begin:end]} is not UTF-8"
+        raise CallRefused(-32602, problem, {"hint": "the daemon keeps text as UTF-8"}) from None
+    if len(line) > LARGEST_CALL:
+        hint = "put large data into a file and pass the file's name"
+        problem = f"the call has {len(line)} bytes, the daemon accepts {LARGEST_CALL}"
+        raise CallRefused(-32600, problem, {"hint": hint})
+    return line
 
 
-def _decoded(line: bytes) -> Json:
+def decoded(line: bytes) -> Json:
     try:
         message = json.loads(line)
     except ValueError:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 from semantica_daemon.client.errors import ConnectionLost
 from semantica_daemon.client.json_types import Json
+from semantica_daemon.client.results import Event
 
 
 class Subscription:
     """An iterator of events until it is closed. Events that are gone for good are reported by one event of type
     `stream.gap`, whose payload has from, to and epoch."""
 
-    def __init__(self, events: deque[Json], receive: Callable[[], None], unsubscribe: Callable[[], None]) -> None:
+    def __init__(self, events: deque[Event], receive: Callable[[], None], unsubscribe: Callable[[], None]) -> None:
         """`receive` waits for the next message of the connection, which may append to `events`."""
         self._events = events
         self._receive = receive
@@ -20,7 +21,7 @@ class Subscription:
     def __iter__(self) -> "Subscription":
         return self
 
-    def __next__(self) -> Json:
+    def __next__(self) -> Event:
         while not self._events:
             self._receive()
         return self._events.popleft()
@@ -43,18 +44,20 @@ class Subscription:
             return
 
 
-def events_of(notification: Json) -> list[Json]:
+def events_of(notification: Json) -> list[Event]:
     params = notification["params"]
     if notification["method"] == "stream.gap":
         return [gap_event({name: params[name] for name in ("from", "to", "epoch")})]
-    events: list[Json] = params.get("events", [])
+    events: list[Event] = params.get("events", [])
     return events
 
 
-def gap_event(gap: Json) -> Json:
+def gap_event(gap: Json) -> Event:
     """A gap in the stream in the shape of an event."""
     message = "the stream is not the one that was asked for"
     if gap["to"] > gap["from"]:
         message = f"events {gap['from'] + 1} to {gap['to']} are gone"
-    nothing = {"job_sequence": None, "job_id": None, "timestamp_at": None, "level": "warn"}
-    return {"sequence": gap["to"], "event_type": "stream.gap", "message": message, "payload": gap, **nothing}
+    return {
+        "sequence": gap["to"], "event_type": "stream.gap", "message": message, "payload": gap, "level": "warn",
+        "job_sequence": None, "job_id": None, "timestamp_at": None,  # type: ignore[typeddict-item]
+    }  # fmt: skip

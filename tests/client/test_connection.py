@@ -11,7 +11,7 @@ import pytest
 from semantica_daemon import paths
 from semantica_daemon.client import CallRefused, Client, ConnectionLost, NoDaemon
 from tests.client.fake_daemon import answer, peer
-from tests.harness import Process
+from tests.harness import PATIENCE_S, Process
 
 
 @pytest.fixture
@@ -44,6 +44,22 @@ def test_a_command_is_run_and_its_end_is_returned(client: Client, tmp_path: Path
 def test_a_job_is_handed_in_and_waited_for(client: Client) -> None:
     ack = client.enqueue("semantica.echo", {"a": [1, "ü", None]})
     assert client.wait(ack["job_id"])["result_summary"] == {"a": [1, "ü", None]}
+
+
+def test_a_job_is_followed_from_its_first_event_to_its_end(client: Client) -> None:
+    ack = client.enqueue("semantica.sleep", {"ms": 50})
+    types = ["job.queued", "job.started", "job.done"]
+    assert [event["event_type"] for event in client.follow(ack["job_id"])] == types
+    assert [event["event_type"] for event in client.follow(ack["job_id"])] == types, "when it has ended, too"
+
+
+def test_a_command_is_added_looked_at_and_cancelled(client: Client) -> None:
+    ack = client.add(["sleep", "600"], cwd="/")
+    assert client.get(ack["job_id"])["payload"]["argv"] == ["sleep", "600"]
+    done = client.cancel(ack["job_id"], wait=PATIENCE_S)
+    assert done["cancelled"] + done["cancelling"] == [ack["job_id"]]
+    assert client.wait(ack["job_id"])["state"] == "CANCELLED"
+    assert client.cancel(ack["job_id"])["unchanged"] == [ack["job_id"]]
 
 
 def test_a_wait_ends_when_its_time_is_up(client: Client) -> None:
@@ -138,7 +154,7 @@ def test_an_answer_in_pieces_behind_others_and_notifications_is_found(home: Path
     thread = peer(home, lambda stream: answer(stream, result + other, found[:20], found[20:] + gap))
     with Client(paths.find({"SEMANTICA_HOME": str(home)}), False) as client:
         events = client.subscribe()
-        assert next(events) == {"sequence": 1}
+        assert next(events)["sequence"] == 1
         missed = next(events)
         assert (missed["event_type"], missed["message"]) == ("stream.gap", "events 2 to 7 are gone")
         with pytest.raises(ConnectionLost):
