@@ -14,7 +14,7 @@ def instant(text: str) -> int:
     return int(datetime.fromisoformat(f"{text}+00:00").timestamp() * 1000)
 
 
-async def put(harness: Harness, cron: str, name: str = "s", **more: Any) -> Any:
+async def put(harness: Harness, cron: str | None, name: str = "s", **more: Any) -> Any:
     """A schedule with a template of its own; `spec` is the template's."""
     spec = {"job_type": "semantica.noop", **more.pop("spec", {})}
     await harness.call("template.put", name=f"t-{name}", spec=spec)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon.model.repeat import jitter
 from tests.engine.crashes import CRASHES, POINTS, crash
 from tests.engine.manual_time import leap
 from tests.engine.schedules import HOUR, fired, jobs_of, put, schedule_events, view
@@ -34,6 +35,25 @@ async def test_a_crash_at_the_instant_it_is_due_fires_it_once(home: Path, at: tu
         await leap(harness, HOUR)
         assert await fired(harness) == [START + HOUR, START + 2 * HOUR]
         assert await schedule_events(harness, "skipped") == []
+
+
+@pytest.mark.parametrize("at", CRASHES, ids=str)
+async def test_a_crash_fires_an_interval_once_and_its_jitter_stays(home: Path, at: tuple[str, int]) -> None:
+    clock = ManualClock()
+
+    async def prepare(harness: Harness) -> None:
+        await put(harness, None, every_ms=HOUR, jitter_ms=2000)
+        await leap(harness, HOUR - 1)
+
+    await crash(home, clock, at, prepare, ms=3000)
+    async with daemon(home, clock, seed=1) as harness:
+        await harness.advance(0)
+        assert await fired(harness) == [START + HOUR]
+        (job,) = await jobs_of(harness)
+        delay = jitter((await view(harness))["schedule_id"], START + HOUR, 2000)
+        assert 0 < delay == job["schedule_delay_ms"]
+        await harness.advance(2000)
+        assert (await harness.job(job["job_id"]))["run_count"] == 1
 
 
 @pytest.mark.parametrize("point", POINTS)

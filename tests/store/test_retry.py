@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from semantica_daemon.errors import InvalidParams, NotEnded, SecretLost, Stale
-from semantica_daemon.store.writes.retry import retry
-from semantica_daemon.wire.job import Ack, RetryParams
+from semantica_daemon.model.job import LATER
+from semantica_daemon.store.writes import new_job
+from semantica_daemon.store.writes.retry import SAME, retry
+from semantica_daemon.wire.job import Ack, JobSpec, RetryParams
 from tests.builders import Store
 from tests.store.steps import BAD, COMMAND, GOOD, HOPELESS, begin, claimed_ids, claims, end, put, states, stop, tick
 
@@ -38,6 +40,13 @@ def test_a_retry_is_a_new_job_with_the_settings_of_the_old_one(store: Store) -> 
     assert {name: new[name] for name in same} == {name: before[name] for name in same}
     assert (new["state"], new["retry_of"], new["attempts"]) == ("QUEUED", old.job_id, 0)
     assert (new["debounce_ms"], new["idempotency_key"]) == (None, None)
+
+
+def test_every_field_of_a_spec_is_repeated_or_left_out_on_purpose() -> None:
+    repeated = {*SAME, *new_job.COLUMNS, *new_job.REST, "on_running", "payload", "subject_key", "generation"}
+    repeated |= {"schedule", "env_vars", "environment", "template_id"}
+    of_the_request = {"force", "durable", "idempotency_ttl_ms", "traceparent"}
+    assert set(JobSpec.__struct_fields__) == repeated | of_the_request | set(LATER)
 
 
 def test_a_retry_waits_neither_for_a_time_nor_for_an_event_but_for_the_machine(store: Store) -> None:
