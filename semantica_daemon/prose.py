@@ -148,8 +148,11 @@ def _time(facts: Facts, now: int, clock: Clock) -> str:
 def _idle(facts: Facts, now: int, clock: Clock) -> str:
     if facts.get("idle_for_ms") is not None:
         return f"idle for {duration(_number(facts, 'idle_for_ms'))} of {duration(_number(facts, 'idle_ms'))}"
-    known = "" if facts.get("known") else "known to be "
-    return f"not {known}idle: {facts['detail']}" if facts.get("detail") else "the machine has to be idle"
+    detail, known = (
+        str(facts.get("detail") or "the machine has to be idle"),
+        "" if facts.get("known") else "known to be ",
+    )
+    return detail if detail.startswith("the machine ") else f"not {known}idle: {detail}"
 
 
 def _paused(facts: Facts, now: int, clock: Clock) -> str:
@@ -195,15 +198,15 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
         f"retry {_number(facts, 'attempt') - 1} of {max(1, _number(facts, 'max_attempts') - 1)} in {_until(facts, now)}"
     ),
     "debounce": lambda facts, now, clock: f"its subject has to be quiet for {_until(facts, now)} more",
-    "event": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
-    "condition": lambda facts, now, clock: f"{_event(facts)} is not emitted yet",
+    "event": lambda facts, now, clock: f"{_event(facts)} has not been emitted yet",
+    "condition": lambda facts, now, clock: f"{_event(facts)} has not been emitted yet",
     "idle": _idle,
     "power": lambda facts, now, clock: str(facts.get("detail") or "the machine has to be on mains power"),
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "paused": _paused,
     "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
     "ahead": lambda facts, now, clock: (
-        f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else f"next in {facts['queue']}"
+        f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else "it is next in its queue"
     ),
     "slots": _slots,
     "running": _running,

@@ -52,8 +52,6 @@ def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> N
     if ack["existing"]:
         again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE else ""
         terminal.note(f"this is job {name}, which was added before; it is {ack['state']}{again}")
-    elif ack["state"] == "SUPERSEDED":
-        terminal.note(f"job {name} is not run: a newer generation is already known")
     if ack["superseded"]:
         older = prose.count(len(ack["superseded"]), "older job")
         terminal.note(f"job {name} supersedes {older}: {', '.join(map(prose.short_id, ack['superseded'][:5]))}")

@@ -6,7 +6,7 @@
 from semantica_daemon import prose
 from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line
 from semantica_daemon.cli.add import print_notes
-from semantica_daemon.cli.command import Any, Command, Terminal
+from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import copy_output, follow
 from semantica_daemon.cli.interrupts import Detached, Interrupts
@@ -28,7 +28,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
             last_job.remember(terminal.paths, job_id)
             interrupts.job_is_known(job_id)
             print_notes(terminal, ack, "generation" in spec)
-            code = _follow_to_end(client, terminal, job_id, not arguments.command)
+            code = _follow_to_end(client, terminal, ack, not arguments.command)
             return interrupts.exit_code if interrupts.has_cancelled else code
         except Detached:
             return interrupts.exit_code
@@ -41,13 +41,15 @@ def run(arguments: Any, terminal: Terminal) -> int:
             raise CommandFailed(f"{lost}; the end of job {name} is not known", hint, NO_DAEMON) from None
 
 
-def _follow_to_end(client: Client, terminal: Terminal, job_id: str, is_handler: bool) -> int:
+def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bool) -> int:
+    job_id = ack["job_id"]
     show = progress_line.around(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
     end = follow(client, terminal, job_id, show)
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
     job = client.call("job.get", job_id=job_id)
-    if not outcome.exit_code_is_enough(job):
+    is_noted = ack["state"] == "SUPERSEDED" and not ack["existing"]  # by a warning of the ack
+    if not (is_noted or outcome.exit_code_is_enough(job)):
         terminal.note(outcome.sentence(job, job_id))
     if terminal.as_json:
         terminal.print_json(job)

@@ -3,7 +3,7 @@
 from semantica_daemon import prose
 from semantica_daemon.cli import ids
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
-from semantica_daemon.cli.format import clean, instant_and_delay, now
+from semantica_daemon.cli.format import clean, now
 from semantica_daemon.client.client import Client
 
 SOON_MS = 500
@@ -17,10 +17,17 @@ def run(arguments: Any, terminal: Terminal) -> None:
             if terminal.as_json:
                 terminal.print_json(found, lines=len(arguments.id) > 1)
                 continue
-            state = "waiting: " if found["state"] in WAITING else ""
-            terminal.print(f"job {prose.short_id(found['job_id'])}: {state}{'; '.join(_reasons(found))}")
-            for line in [] if terminal.quiet else _details(found):
-                terminal.print(f"  {line}")
+            _print(terminal, found, _reasons(found))
+
+
+def _print(terminal: Terminal, found: Json, reasons: list[str]) -> None:
+    """One reason on the line of the job, several on a line each; with --quiet all of them on the line of the job."""
+    is_one_line = terminal.quiet or len(reasons) == 1
+    state = "waiting" if found["state"] in WAITING else ""
+    parts = [f"job {prose.short_id(found['job_id'])}", state, "; ".join(reasons) if is_one_line else ""]
+    terminal.print(": ".join(filter(None, parts)))
+    for line in [] if terminal.quiet else [*([] if is_one_line else reasons), *_expectation(found)]:
+        terminal.print(f"  {line}")
 
 
 def _reasons(found: Json) -> list[str]:
@@ -36,16 +43,13 @@ def _sentence(reason: Json, since: int) -> str:
     return f"{text} (`semantica queue resume{queue}` resumes it)"
 
 
-def _details(found: Json) -> list[str]:
-    """Each reason on a line when there are several, the position in the queue, and the likely start."""
-    rows = _reasons(found) if len(found["reasons"]) > 1 else []
-    position, at, since = found["queue_position"], found["estimated_start_at"], now()
-    if position is not None:
-        before = f"{prose.count(position, 'job')} of its queue before it"
-        rows.append(before if position else "it is the next of its queue")
-    is_shown = at in [reason.get("at") for reason in found["reasons"] if reason["kind"] == "time"]
-    if at is not None and at > since and not is_shown:
-        rows.append(f"starts about {instant_and_delay(at, since)}")
+def _expectation(found: Json) -> list[str]:
+    """The place in the queue and the likely start, unless a reason names it."""
+    kinds, at, since = [reason["kind"] for reason in found["reasons"]], found["estimated_start_at"], now()
+    rows = ["it is next in its queue"] if found["queue_position"] == 0 and "ahead" not in kinds else []
+    if at is not None and at > since and at not in [reason.get("at") for reason in found["reasons"]]:
+        seconds = -(-(at - since) // 1000)  # an estimate: whole seconds, at least one
+        rows.append(f"starts about {prose.instant(at, since)}, in {prose.duration(seconds * 1000)}")
     return rows
 
 

@@ -165,12 +165,10 @@ class Sources:
             raise SourceUnavailable(f"the load is not known: {error}") from error
         own, cores, now = self._running(), os.cpu_count() or 1, self._clock.monotonic()
         self._low_load = low_load(self._low_load, averages, own, cores, now)
-        detail = f"load {averages[0]:.2f} on {cores} cores, {own} Semantica jobs running"
-        return (
-            (round((now - self._low_load.since) * 1000), detail)
-            if self._low_load
-            else (0, f"{detail}: other programs are busy")
-        )
+        load = f"load {averages[0]:.2f} on {cores} cores"
+        if self._low_load is None:
+            return 0, f"the machine is busy ({load}, not from Semantica jobs)"
+        return round((now - self._low_load.since) * 1000), f"{load}, {own} Semantica jobs running"
 
     async def _ioreg(self) -> Idleness:
         program = shutil.which("ioreg", path=self._environment.get("PATH")) or "/usr/sbin/ioreg"

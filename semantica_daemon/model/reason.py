@@ -3,6 +3,7 @@
 `store/standing` reads the values, `engine/explain` adds what the machine reports, `prose` renders the reasons.
 """
 
+import heapq
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ from semantica_daemon.model import state
 from semantica_daemon.model.machine import MachineStatus
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
+
+MOST_AHEAD = 1000  # behind more jobs than this a start is not estimated
 
 
 class UnderWay(Struct, frozen=True):
@@ -150,35 +153,43 @@ def _ended(job: JobSituation) -> Reason:
 
 
 def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
-    """The start of the job by the recent run times of its queue; None when it cannot be estimated."""
+    """The start of the job by the recent run times of its queue and by the runs under way; None when it cannot be
+    estimated."""
     if job.state == state.SCHEDULED:
         return _when_due(reasons, now)
     if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
     own = [run for run in job.running if run.queue == job.queue]
-    starts = [_turn_of(job, own, job.slots, begins), _turn_of(job, list(job.running), job.max_slots, begins)]
+    took = None if job.recent_run_ms is None else max(job.recent_run_ms, *(now - run.started_at for run in own), 0)
+    starts = [
+        _turn_of(job, [_end_of(run, job, now) for run in own], job.slots, begins, took),
+        _turn_of(job, [_end_of(run, job, now) for run in job.running], job.max_slots, begins, took),
+    ]
     if job.lane_runs is not None:
-        starts.append(_end_of(job, job.lane_runs, now))
+        ends = [_end_of(run, job, now) for run in job.running if run.job_id == job.lane_runs]
+        starts.append(None if took is None else max([now, *ends]))
     return None if None in starts else max(start for start in starts if start is not None)
 
 
-def _turn_of(job: JobSituation, running: list[UnderWay], slots: int, begins: int) -> int | None:
-    """When one of `slots` becomes free for the job, after the runs of all jobs ahead of it."""
-    ahead, took = job.ahead or 0, job.recent_run_ms
-    if slots <= 0:
+def _turn_of(job: JobSituation, ends: list[int], slots: int, begins: int, took: int | None) -> int | None:
+    """When one of `slots` becomes free for the job, after the jobs ahead of it. `ends`: of the runs under way; `took`:
+    how long a run is expected to take."""
+    ahead = job.ahead or 0
+    if slots <= 0 or ahead > MOST_AHEAD:
         return None
     if took is None:
-        return begins if len(running) + ahead < slots else None
-    ends = sorted(max(begins, run.started_at + took) for run in running)[-slots:]
-    free = sorted(ends + [begins] * (slots - len(ends)))
-    return free[ahead % slots] + took * (ahead // slots)
+        return begins if len(ends) + ahead < slots else None
+    free = sorted([max(begins, end) for end in ends] + [begins] * (slots - len(ends)))[-slots:]
+    for _ in range(ahead):
+        heapq.heapreplace(free, free[0] + took)
+    return free[0]
 
 
-def _end_of(job: JobSituation, job_id: str, now: int) -> int | None:
-    if job.recent_run_ms is None:
-        return None
-    return max(now, *(run.started_at + job.recent_run_ms for run in job.running if run.job_id == job_id))
+def _end_of(run: UnderWay, job: JobSituation, now: int) -> int:
+    """The expected end of a run. One that has lasted longer than usual is expected to last as long again."""
+    usual, elapsed = job.recent_run_ms or 0, max(0, now - run.started_at)
+    return run.started_at + usual if elapsed <= usual else now + elapsed
 
 
 def _when_due(reasons: list[Reason], now: int) -> int | None:

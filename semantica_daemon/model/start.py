@@ -91,3 +91,7 @@ def epoch_text(at: int) -> str:
 def starts_when(reasons: list[Reason], now: int) -> str:
     """The reasons as one sentence."""
     return prose.start([asdict(reason) for reason in reasons], now, epoch_text)
+
+
+def too_late(winner: str, subject: str) -> str:
+    return f"not run: job {prose.short_id(winner)} was added for a newer version of {subject}"

@@ -121,7 +121,7 @@ def test_saves_in_quick_succession_are_one_run(line: Line, daemon: Process, tmp_
 
 def test_run_notes_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) -> None:
     begun = line.start("run", "--on-event", "go", "--on-event", "now=1", "--", "echo", "done")
-    begun.until("waiting: event go is not emitted yet; event now=1 is not emitted yet\n", "err")
+    begun.until("waiting: event go has not been emitted yet; event now=1 has not been emitted yet\n", "err")
     line("emit", "go")
     line("emit", "now=1")
     assert begun.result()[:2] == (0, "done\n")

@@ -67,8 +67,12 @@ WAITING: list[tuple[dict[str, Any], MachineStatus, Reason]] = [
         BUSY,
         Reason("time", "scheduled for [501], in 501ms", at=NOW + 501),
     ),
-    ({"wait_for_event": "git:commit"}, BUSY, Reason("event", "event git:commit is not emitted yet", key="git:commit")),
-    ({"conditions": MET}, BUSY, Reason("condition", "event b=2 is not emitted yet", key="b", value="2")),
+    (
+        {"wait_for_event": "git:commit"},
+        BUSY,
+        Reason("event", "event git:commit has not been emitted yet", key="git:commit"),
+    ),
+    ({"conditions": MET}, BUSY, Reason("condition", "event b=2 has not been emitted yet", key="b", value="2")),
     (
         {"wait_for_idle": 1},
         FORTY,
@@ -98,7 +102,7 @@ def test_a_scheduled_job_waits(changed: dict[str, Any], seen: MachineStatus, rea
 
 # QUEUED: what stands around it, the reasons
 QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
-    ({"ahead": 0}, [Reason("ahead", "next in build", ahead=0, queue="build")]),
+    ({"ahead": 0}, [Reason("ahead", "it is next in its queue", ahead=0, queue="build")]),
     ({"ahead": 3, "slots": 9, "max_slots": 9}, [Reason("ahead", "3 ahead in build", ahead=3, queue="build")]),
     (
         {"ahead": 0, "slots": 2, "max_slots": 9, "running": (run(1), run(2), run(3, queue="other"))},
@@ -218,7 +222,8 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
         "SCHEDULED", ON_BATTERY, scheduled_at=NOW + 7_200_000, wait_for_event="e", conditions=MET, require_charging=1
     )
     assert found.summary == (
-        "scheduled for [7200000], in 2h00m; event e is not emitted yet; event b=2 is not emitted yet; on battery (80 %)"
+        "scheduled for [7200000], in 2h00m; event e has not been emitted yet; event b=2 has not been emitted yet; "
+        "on battery (80 %)"
     )
     assert [reason.kind for reason in found.reasons] == ["time", "event", "condition", "power"]
     both = explained("QUEUED", ahead=2, paused=True, slots=1, running=(run(1),), lane_runs=OTHER)
@@ -261,8 +266,11 @@ def test_a_scheduled_job_starts_when_the_last_of_it_holds_if_anybody_can_know(
 
 
 def simulated(job: JobSituation, running: list[UnderWay], slots: int, begins: int, took: int) -> int:
-    """Every run takes as long as the last ones took; who is first in line takes the first slot that is free."""
-    ends = [max(NOW, one.started_at + took) for one in running]
+    """A run takes as long as the last ones took, and one that has taken longer takes as long again; so do the ones
+    after it in its queue. The first in line takes the first slot that is free."""
+    lasted = [NOW - one.started_at for one in running]
+    ends = [NOW + (took - ms if ms <= took else ms) for ms in lasted]
+    took = max([took, *(NOW - one.started_at for one in job.running if one.queue == "build")])
     heapq.heapify(ends)
     now = begins
     for _ in range((job.ahead or 0) + 1):
@@ -332,8 +340,10 @@ IN_LANE: dict[str, Any] = {"ahead": 0, "lane_runs": OTHER, "slots": 2, "max_slot
                 "running": (run(NOW - 5),),
                 "recent_run_ms": 3,
             },
-            NOW,
+            NOW + 5,
         ),
+        ({"ahead": 12, "slots": 2, "max_slots": 2, "running": (run(NOW - 1000),) * 2, "recent_run_ms": 2}, NOW + 7000),
+        ({"ahead": 1001, "recent_run_ms": 2}, None),
     ],
 )
 def test_before_a_run_has_ended_and_in_special_cases(changed: dict[str, Any], expected: int | None) -> None:

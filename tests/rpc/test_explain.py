@@ -72,7 +72,9 @@ async def test_an_event_and_conditions_and_only_those_that_have_not_come(desk: H
     job_id = (await desk.enqueue(schedule=wants))["job_id"]
     kinds, summary = await kinds_and_summary(desk, job_id)
     assert kinds == ["event", "condition", "condition"]
-    assert summary == "; ".join(f"event {one} is not emitted yet" for one in ("git:commit", "branch=main", "ci=green"))
+    assert summary == "; ".join(
+        f"event {one} has not been emitted yet" for one in ("git:commit", "branch=main", "ci=green")
+    )
     await desk.call("event.emit", key="git:commit")
     await desk.call("event.emit", key="branch", value="main")
     found = await why(desk, job_id)

@@ -57,12 +57,12 @@ async def test_every_ten_seconds_while_it_is_scheduled(desk: Harness) -> None:
     assert (method, params["subscription_id"], params["job_id"]) == ("job.queue_heartbeat", subscription_id, job_id)
     assert (params["state"], params["queue_position"], params["claim_attempts"]) == ("SCHEDULED", None, 0)
     assert (params["reason"], [one["kind"] for one in params["reasons"]]) == (
-        "event git:commit is not emitted yet",
+        "event git:commit has not been emitted yet",
         ["event"],
     )
     assert (params["estimated_start_at"], params["estimated_wait_ms"]) == (None, None)
     for _ in range(3):
-        assert (await beat(desk, client))["reason"] == "event git:commit is not emitted yet"
+        assert (await beat(desk, client))["reason"] == "event git:commit has not been emitted yet"
     assert client.notifications.empty()
 
 

@@ -171,8 +171,8 @@ async def test_a_sentence_for_everything_that_holds_a_job_up(store: Store, db: a
         (LATER, "scheduled for [5000], in 5s"),
         ({"type": "CONDITION", "wait_for_idle": True}, "not known to be idle: somebody types"),
         ({"type": "CONDITION", "require_charging": True}, "on battery"),
-        ({"type": "CONDITION", "wait_for_event": "git:commit"}, "event git:commit is not emitted yet"),
-        ({"type": "CONDITION", "conditions": {"branch": "main"}}, "event branch=main is not emitted yet"),
+        ({"type": "CONDITION", "wait_for_event": "git:commit"}, "event git:commit has not been emitted yet"),
+        ({"type": "CONDITION", "conditions": {"branch": "main"}}, "event branch=main has not been emitted yet"),
     ]
     for waiting, sentence in waits:
         assert (await why(store, db, put(store, schedule=waiting).job_id)).summary == sentence

@@ -103,7 +103,7 @@ def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     since = decided.postponed_since(job.spec.job_type) if job.spec.debounce_ms is not None else None
     found = start.start(job.spec, tx.now, since, job.origin.awaits_turn)
     if decided.plan.stale:
-        too_late = "a newer generation of its lane is already known: it will not run"
+        too_late = start.too_late(decided.winner or "", job.spec.subject_key or "")
         found = Start(state.SUPERSEDED, found.at, warnings=(*found.warnings, too_late))
     if job.warnings:
         found = msgspec.structs.replace(found, warnings=job.warnings + found.warnings)
