@@ -225,7 +225,8 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
     with locked(setting.paths) as lock:
         inherited, arg_max = environment.allowed(os.environ), os.sysconf("SC_ARG_MAX")
         secret_words, current = setting.config.daemon.secret_words, CurrentFacts()
-        admission = Admission(found.payload_decoders(), inherited, arg_max, secret_words)
+        controllers = setting.cgroups.controllers
+        admission = Admission(found.payload_decoders(), inherited, arg_max, secret_words, controllers)
         database = open_database(setting, admission, current)
         lock.watch(Path(setting.paths.database))
         async with open_readers(Path(setting.paths.database)) as readers, anyio.create_task_group() as tasks:
@@ -269,7 +270,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         daemon_variables=daemon_variables,
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
-        cgroup_root=setting.cgroups.path,
+        cgroups=setting.cgroups,
         log_root="" if environment.is_text(setting.paths.data) else f"{data}/",
     )
     return RunDependencies(

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 
 from semantica_daemon import prose
 from semantica_daemon.cli import payload
@@ -46,6 +47,18 @@ def attempts(text: str) -> int:
     if found < 1:
         raise ValueError(f"with {found} attempts it would never run: give 1 (no retry) or more")
     return found
+
+
+def memory(text: str) -> int:
+    """512M or 2G, in bytes."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.upper())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size: write 512M or 2G")
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
+
+
+def percent(text: str) -> int:
+    return whole_number(text.removesuffix("%"))
 
 
 def event(text: str) -> tuple[str, str | None]:
@@ -116,6 +129,11 @@ RUNS = Group("runs", [
            "skip it when it has waited this long for a slot (time spent waiting for an event or a time does not count)",
            duration, "ttl_ms"),
     Option("--deadline WHEN", "skip it, or end its run, at this time", instant, "deadline"),
+    Option("--memory SIZE", "memory that its processes may use, such as 512M; needs a cgroup (see `semantica doctor`)",
+           memory, "limits.memory_bytes"),
+    Option("--cpu PERCENT", "CPU time that they may use: 50 is half a core, 200 two cores; needs a cgroup",
+           percent, "limits.cpu_percent"),
+    Option("--nice N", "lower priority for CPU and disk, 0 to 19", whole_number, "limits.nice"),
     Option("--on-interrupt {fail,requeue}",
            "when the daemon is stopped or dies during its run: end as FAILED (fail), or run again (requeue)",
            field="on_interrupt"),
@@ -138,10 +156,15 @@ def job_spec(arguments: Any, in_template: bool = False) -> Json:
     """The fields that are given. `in_template`: for a template, which is not handed the whole environment."""
     spec: Json = {}
     schedule: Json = {}
+    limits: Json = {}
+    part_of = {"": spec, "schedule": schedule, "limits": limits}
     for field, option in FIELDS.items():
         value = getattr(arguments, option.dest)
         if value is not None and value is not False:
-            (schedule if field.startswith("schedule.") else spec)[field.removeprefix("schedule.")] = value
+            part, _, name = field.rpartition(".")
+            part_of[part][name] = value
+    if limits:
+        spec["limits"] = limits
     kind = "AT" if "scheduled_at" in schedule else "AFTER" if "delay_ms" in schedule else "CONDITION"
     schedule |= _events(arguments.on_event)
     if schedule:

@@ -84,6 +84,10 @@ def _limits(job: Json) -> Rows:
     for name in ("timeout", "grace", "ttl"):
         yield name, optional(prose.duration, job[f"{name}_ms"])
     yield "deadline", optional(instant, job["deadline"])
+    limits = job["limits"] or {}
+    yield "memory", optional(size, limits.get("memory_bytes"))
+    yield "cpu", optional(lambda percent: f"{percent} % of a core", limits.get("cpu_percent"))
+    yield "nice", limits.get("nice")
 
 
 def _conditions(job: Json) -> Rows:

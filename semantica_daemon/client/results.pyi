@@ -77,6 +77,7 @@ class Job(TypedDict):
     timeout_ms: int | None
     grace_ms: int | None
     on_interrupt: str
+    limits: RunLimits | None
     leftovers: str
     schedule_type: str | None
     scheduled_at: int | None
@@ -133,6 +134,11 @@ class Retry(TypedDict):
     state: str
     created_at: int
     finished_at: int | None
+
+class RunLimits(TypedDict):
+    memory_bytes: int | None
+    cpu_percent: int | None
+    nice: int | None
 
 class Run(TypedDict):
     run_id: str

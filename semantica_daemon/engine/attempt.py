@@ -22,6 +22,7 @@ from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
+from semantica_daemon.processes.cgroups import CgroupRoot
 from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.run_transition import Begun, Claim, Running
 from semantica_daemon.store.writes.begin import begin
@@ -44,8 +45,8 @@ class SpawnSettings(Struct, frozen=True):
     daemon_variables: dict[bytes, bytes]
     boot_id: str
     log_bytes: int
-    cgroup_root: str
-    """Below it each run gets a cgroup of its own; empty: there is none."""
+    cgroups: CgroupRoot
+    """Below it each run gets a cgroup of its own, if there is one."""
     log_root: str
     """The part of every log's path that is not stored: the data folder if its path is not UTF-8, else empty."""
 

@@ -11,6 +11,7 @@ from semantica_daemon.engine.attempt import SpawnSettings
 from semantica_daemon.model.caller_environment import variables_of
 from semantica_daemon.model.command import CommandLine
 from semantica_daemon.model.job import lost_secrets
+from semantica_daemon.model.run_limits import NO_LIMITS, check_limits
 from semantica_daemon.processes import cgroups
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.supervisor.messages import SpawnRequest
@@ -55,8 +56,16 @@ def spawn_request(
         log_bytes=settings.log_bytes,
         keep_leftovers=claim.spec.leftovers == "keep",
         is_followed=attachment is not None,
-        control=(cgroups.path_of(settings.cgroup_root, claim.run.run_id),) if settings.cgroup_root else None,
+        control=_control(claim, settings) if settings.cgroups.path or claim.spec.limits is not None else None,
     )
+
+
+def _control(claim: Claim, settings: SpawnSettings) -> tuple[str, int | None, int | None, int | None]:
+    """The fields of a Control. Raises NotSupported if a restarted daemon lacks the cgroup that a limit needs."""
+    root, limits = settings.cgroups, claim.spec.limits or NO_LIMITS
+    check_limits(limits, claim.mode, root.controllers)
+    cgroup = cgroups.path_of(root.path, claim.run.run_id) if root.path else ""
+    return cgroup, limits.memory_bytes, limits.cpu_percent, limits.nice
 
 
 def _environment(

@@ -19,6 +19,7 @@ from semantica_daemon.engine.reporter import storable
 from semantica_daemon.engine.results import Result
 from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
+from semantica_daemon.errors import NotSupported
 from semantica_daemon.model.outcome import ESCAPED, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.processes.orphans import Identity, end_orphans
 from semantica_daemon.store.run_transition import Begun
@@ -107,6 +108,8 @@ class SubprocessRun:
             request = spawn_request(claim, settings, secrets, self._token, self._attachment)
         except SecretsLost as lost:
             return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
+        except NotSupported as refused:
+            return Outcome(error=Error("E_SPAWN", "permanent", f"it is not run without its limits: {refused.problem}"))
         report = await self._spawn(request)
         if report is None:
             return STOPPED_BEFORE_START
@@ -206,7 +209,7 @@ class SubprocessRun:
         """Ends the processes without the supervisor. A process that survives SIGKILL is reported, and the job is not
         retried; nor is it if no process can be looked for."""
         try:
-            root = self._attempt.dependencies.spawn_settings.cgroup_root
+            root = self._attempt.dependencies.spawn_settings.cgroups.path
             return ESCAPED if await _in_thread(end_orphans, [self._identity], ENDS_WITHIN_S, root) else LOST
         except OSError as error:
             log.error("run_cannot_be_ended", job_id=self._job_id, exc_info=error)

@@ -6,7 +6,7 @@ specs are admitted before their command is queued; specs made from a template, i
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from semantica_daemon.model.caller_environment import StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
+from semantica_daemon.model.run_limits import check_limits
 from semantica_daemon.wire.job import Bytes, EnqueueManyParams, JobSpec
 
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
@@ -66,7 +67,7 @@ class AdmittedJob(Struct, frozen=True, gc=False):
 class Admission:
     """`handlers`: the decoder of the payload of each handler's job_type, None when any object will do. `inherited`:
     the part of the daemon's environment that a run is given. `arg_max`: SC_ARG_MAX of the system. `secret_words`: those
-    that mark a variable as secret besides the usual ones."""
+    that mark a variable as secret besides the usual ones. `controllers`: of cgroups, for the limits of a run."""
 
     def __init__(
         self,
@@ -74,7 +75,9 @@ class Admission:
         inherited: dict[str, str],
         arg_max: int,
         secret_words: Iterable[str] = (),
+        controllers: Collection[str] = (),
     ) -> None:
+        self._controllers = controllers
         self._handlers = handlers
         self._inherited = {name: size_of(f"{name}={value}") + POINTER_BYTES for name, value in inherited.items()}
         self._inherited_bytes = sum(self._inherited.values())
@@ -90,6 +93,8 @@ class Admission:
         mode = self._mode(spec)
         payload = _encoded(spec.payload) if spec.payload else "{}"
         admitted = AdmittedJob(spec, mode, payload, self._spec_hash(spec))
+        if spec.limits is not None:
+            check_limits(spec.limits, mode, self._controllers)
         if mode == "IN_PROCESS":
             self._check_payload(spec.job_type, payload)
             has_variables = spec.env_vars or spec.environment

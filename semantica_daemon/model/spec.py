@@ -6,6 +6,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.wire.run import RunLimits
+
 
 class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """The names and defaults are those of JobSpec; on_running is the one in force when the job was enqueued."""
@@ -25,6 +27,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     spec_hash: str | None = None
     trace_flags: str | None = None
     attach_id: str | None = None
+    limits: RunLimits | None = None
 
 
 ALL_DEFAULTS = RestOfSpec()

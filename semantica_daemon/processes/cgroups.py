@@ -14,6 +14,7 @@ DAEMON = "daemon"  # of the daemon and its supervisor: the root itself must be e
 RUN = "run-"
 CONTROLLERS = ("memory", "cpu")
 DELEGATED = ("user.delegate", "trusted.delegate")  # set by systemd on the cgroup of a unit with Delegate=yes
+CPU_PERIOD_US = 100_000
 ENDS_WITHIN_S = 10
 LOOK_AGAIN_AFTER_S = 0.01
 
@@ -51,6 +52,19 @@ def prepare(configured: str) -> CgroupRoot:
 
 def path_of(root: str, run_id: str) -> str:
     return f"{root}/{RUN}{run_id}"
+
+
+def limit(path: str, memory: int | None, cpu: int | None) -> None:
+    """`memory` in bytes; `cpu` in percent of one core."""
+    if memory is not None:
+        _write(f"{path}/memory.max", str(memory))
+    if cpu is not None:
+        _write(f"{path}/cpu.max", f"{cpu * CPU_PERIOD_US // 100} {CPU_PERIOD_US}")
+
+
+def join(path: str) -> None:
+    """Moves this process into the cgroup."""
+    _write(f"{path}/cgroup.procs", "0")
 
 
 def members(path: str) -> list[int]:

@@ -1,30 +1,43 @@
-"""Starts a process that has to be prepared by itself before it executes its command: it joins the cgroup of its run.
+"""Starts a process that has to be prepared by itself before it executes its command: it joins the cgroup of its run,
+and lowers its priority.
 
 posix_spawn (`spawn`) has no step for that, so the supervisor, which has a single thread, forks.
 """
 
+import ctypes
 import errno
 import os
 import signal
 import struct
 from typing import NamedTuple, NoReturn
 
+from semantica_daemon.processes import cgroups
 from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 
 NUMBER = struct.Struct("i")
+LOWEST = 19
+# From linux/ioprio.h; libc has no function for it.
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+THIS_PROCESS = 1
+BEST_EFFORT, IDLE = 2 << 13, 3 << 13
 DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and a child would inherit that
 
 
 class Control(NamedTuple):
-    """The field `control` of a SpawnRequest: the path of the cgroup that the run gets."""
+    """The field `control` of a SpawnRequest. `cgroup`: the path of the cgroup that the run gets, empty for none. The
+    limits of memory (bytes) and CPU (percent of a core) need one; `nice` does not."""
 
     cgroup: str
+    memory: int | None
+    cpu: int | None
+    nice: int | None
 
 
 def make_cgroup(request: SpawnRequest, control: Control) -> SpawnFailed | None:
-    """Makes the cgroup of the run; returns the reason if that fails."""
+    """Makes the cgroup of the run and sets its limits; returns the reason if that fails."""
     try:
         os.mkdir(control.cgroup)
+        cgroups.limit(control.cgroup, control.memory, control.cpu)
     except OSError as error:
         message = f"its cgroup {control.cgroup} cannot be made: {error.strerror}"
         return SpawnFailed(request.run_id, message, "cgroup", error.errno or 0, True)
@@ -56,7 +69,10 @@ def _execute(
     number = errno.EINVAL
     try:
         os.setsid()
-        _join(control)
+        if control.cgroup:
+            cgroups.join(control.cgroup)
+        if control.nice is not None:
+            _lower_priority(control.nice)
         for target, stream in enumerate(streams):
             os.dup2(stream, target)
         for each in DEFAULT_SIGNALS:
@@ -70,9 +86,13 @@ def _execute(
         os._exit(127)
 
 
-def _join(control: Control) -> None:
-    with open(f"{control.cgroup}/cgroup.procs", "w") as members:
-        members.write("0")
+def _lower_priority(nice: int) -> None:
+    """Never raises it: the daemon may be niced itself."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
+    number = IOPRIO_SET.get(os.uname().machine)
+    if number is not None:
+        level = IDLE if nice == LOWEST else BEST_EFFORT | (nice + 20) // 5
+        ctypes.CDLL(None).syscall(number, THIS_PROCESS, 0, level)
 
 
 def _execute_first(request: SpawnRequest, paths: list[str]) -> int:

@@ -33,7 +33,7 @@ class SpawnRequest(NamedTuple):
     log_bytes: int
     keep_leftovers: bool
     is_followed: bool  # a reader will ask for the output from its first byte on
-    control: tuple[str] | None = None
+    control: tuple[str, int | None, int | None, int | None] | None = None
 
 
 class SignalRequest(NamedTuple):

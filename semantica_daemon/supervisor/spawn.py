@@ -56,12 +56,14 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int)
 
 
 def _spawn_with_control(request: SpawnRequest, control: Control, streams: tuple[int, int, int]) -> int:
-    if (failed := make_cgroup(request, control)) is not None:
+    if control.cgroup and (failed := make_cgroup(request, control)) is not None:
+        cgroups.remove(control.cgroup)
         raise SpawnError(failed)
     try:
         return spawn_controlled(request, control, streams, list(_candidates(request)))
     except OSError:
-        cgroups.remove(control.cgroup)
+        if control.cgroup:
+            cgroups.remove(control.cgroup)
         raise
 
 

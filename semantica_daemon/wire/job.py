@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
 from semantica_daemon.wire.reason import Reason
-from semantica_daemon.wire.run import Error
+from semantica_daemon.wire.run import Error, RunLimits
 from semantica_daemon.wire.types import (
     FAR_FUTURE,
     FEW,
@@ -118,6 +118,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     leftovers: Annotated[
         Literal["end", "keep"], about("whether processes that outlive the main one are ended or kept")
     ] = "end"
+    limits: Annotated[RunLimits | None, about("of memory, CPU and priority, for a command")] = None
     workspace: Annotated[bool | None, about("not supported by this version")] = None
     inputs: Annotated[list[str] | None, about("not supported by this version")] = None
     parent_job_id: Annotated[str | None, about("not supported by this version")] = None

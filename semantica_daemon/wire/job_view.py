@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Raw, Struct
 
-from semantica_daemon.wire.run import Error, Progress, RunView
+from semantica_daemon.wire.run import Error, Progress, RunLimits, RunView
 from semantica_daemon.wire.types import about
 
 
@@ -59,6 +59,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     timeout_ms: Annotated[int | None, about("bound on one run")]
     grace_ms: Annotated[int | None, about("time between SIGTERM and SIGKILL")]
     on_interrupt: Annotated[str, about('"fail" or "requeue" when the daemon ends during a run')]
+    limits: Annotated[RunLimits | None, about("what each run may use of memory and CPU")]
     leftovers: Annotated[str, about('"end" or "keep" processes that outlive the main one')]
     schedule_type: Annotated[str | None, about("IMMEDIATE, AT, AFTER or CONDITION")]
     scheduled_at: Annotated[int | None, about("not before this instant; also the time of a retry")]

@@ -28,6 +28,21 @@ class Progress(Struct, frozen=True):
     message: Annotated[str | None, about("a sentence")] = None
 
 
+class RunLimits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much of the machine each run of a command may use."""
+
+    memory_bytes: Annotated[
+        Annotated[int, Meta(ge=1_048_576, le=2**50)] | None, about("memory of all its processes; needs a cgroup v2")
+    ] = None
+    cpu_percent: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None, about("CPU time; 100 is one core; needs a cgroup v2")
+    ] = None
+    nice: Annotated[
+        Annotated[int, Meta(ge=0, le=19)] | None,
+        about("lower priority for CPU and disk; 19: disk access only when no other process wants it"),
+    ] = None
+
+
 class RunView(Struct, frozen=True):
     """A run of a job."""
 

@@ -187,3 +187,14 @@ def test_an_option_that_is_not_utf_8_is_refused_by_its_text(line: Line, option: 
     result = line("add", option, "a\udcff", "--", "true")
     assert (result.code, result.out) == (64, "")
     assert "a\ufffd is not UTF-8" in result.err
+
+
+def test_limits_of_a_run_are_set_by_options(line: Line, daemon: Process) -> None:
+    job_id = line("add", "--nice", "5", "--after", "1h", "--", "true").out.strip()
+    assert daemon.call("job.get", job_id=job_id)["limits"] == {"nice": 5}
+    assert "nice" in line("show", job_id).out
+    refused = line("add", "--memory", "2G", "--cpu", "50%", "--", "true")
+    assert refused.code == 64
+    assert refused.err.startswith("semantica: --memory: this daemon has no cgroup with the controller memory")
+    for words in (["--memory", "much"], ["--memory", "-1"], ["--cpu", "half"], ["--nice", "20"]):
+        assert line("add", *words, "--", "true").code == 64

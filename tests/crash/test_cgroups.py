@@ -151,3 +151,16 @@ def test_a_path_that_is_no_cgroup_is_reported_and_not_used(home: Path) -> None:
         assert (found["cgroup"], str(home) in found["problem"]) == (None, True)
         assert "cgroup_not_used" in process.stderr()
         assert ended(process, enqueue(process, ["true"]))["state"] == "DONE"
+
+
+def test_memory_and_cpu_are_limited_by_the_cgroup(daemon: Process) -> None:
+    controllers = daemon.call("admin.health")["parts"]["processes"]["controllers"]
+    if controllers != ["cpu", "memory"]:
+        pytest.skip("NOT TESTED: limits of memory and CPU, for want of a cgroup v2 with both controllers")
+    limits = {"memory_bytes": 64_000_000, "cpu_percent": 50}
+    show = "cd /sys/fs/cgroup/$(sed -n s/^0:://p /proc/self/cgroup); cat memory.max cpu.max"
+    job = ended(daemon, enqueue(daemon, ["sh", "-c", show], limits=limits))
+    text = daemon.call("job.logs", job_id=job["job_id"])["chunk"]
+    assert [int(word) // 4096 for word in text.split()] == [64_000_000 // 4096, 50_000 // 4096, 100_000 // 4096]
+    hungry = family("list(range(100_000_000))")
+    assert ended(daemon, enqueue(daemon, hungry, limits=limits))["error"]["code"] == "E_SIGNAL"
