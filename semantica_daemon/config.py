@@ -14,10 +14,9 @@ from msgspec import Meta, Struct
 from semantica_daemon import prose
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.model.machine import MachineRules
-from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.model.queue import MOST_SLOTS, QueueRules
 
 SECRET_WORD = re.compile(r"[A-Za-z0-9]+")
-MOST_SLOTS = 1024
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from semantica_daemon import VERSION, environment, logs, paths
 from semantica_daemon.clock import Clock
-from semantica_daemon.config import MOST_SLOTS, Config
+from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
@@ -43,7 +43,7 @@ from semantica_daemon.errors import StartRefused
 from semantica_daemon.lock import HomeLock, locked
 from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.machine import CurrentFacts
-from semantica_daemon.model.queue import Limits, limits
+from semantica_daemon.model.queue import MOST_SLOTS, Limits, limits
 from semantica_daemon.paths import Paths
 from semantica_daemon.processes import orphans
 from semantica_daemon.processes.cgroups import CgroupRoot

@@ -149,7 +149,7 @@ def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
             yield WARN, "data folder", other_folder, status.OTHER_FOLDER_HINT
         yield _storage(health["parts"]["writer"])
         yield _processes(health["parts"]["processes"])
-        slots = in_force["daemon"]["max_slots"] or "one for each core"
+        slots = health["parts"]["dispatcher"]["slots"]
         handlers = ", ".join(in_force["handlers"]) or "only the built-in ones"
         yield OK, "configuration", f"slots: {slots}, handlers: {handlers}", ""
         for sentence in config.difference(in_force):

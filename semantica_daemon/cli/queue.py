@@ -56,14 +56,18 @@ def _which(done: Json) -> str:
 
 def set_limits(arguments: Any, terminal: Terminal) -> None:
     given = {one.dest: value for one in LIMITS if (value := getattr(arguments, one.dest)) is not None}
-    if not (arguments.name and given):
+    if not given or (arguments.name is None and list(given) != ["slots"]):
         hint = "semantica queue set QUEUE --slots N [--max-queued N] [--on-running finish|cancel]"
         raise CommandFailed("queue set: give a queue and at least one setting", hint)
+    if arguments.name is None:
+        done = terminal.call("queue.configure", **given)
+        limit = f"at most {prose.count(done['slots'], 'job')} at once in all queues together"
+        return _report(terminal, done, limit if arguments.slots else f"{limit}, as the config file says")
     done = terminal.call("queue.configure", **_one_or_all(arguments), **given)
     limits = f"{prose.count(done['slots'], 'slot')}, at most {done['max_queued']} waiting"
     _report(terminal, done, f"queue {done['queue']}: {limits}, on running {done['on_running']}")
     for warning in done["warnings"]:
-        terminal.note(warning)
+        terminal.note(f"{warning}; `semantica queue set --slots N` changes that limit")
 
 
 def delete(arguments: Any, terminal: Terminal) -> None:
@@ -77,11 +81,11 @@ def _report(terminal: Terminal, done: Json, sentence: str) -> None:
 
 
 NAME = Option("name QUEUE", "which queue (default: all of them)", nargs="?")
-WHICH = Option("name QUEUE", "which queue", nargs="?")
+WHICH = Option("name QUEUE", "which queue (without one, --slots is the limit of all queues together)", nargs="?")
 FOR = Option("--for D", "resume after this (default: never)", times.duration, dest="duration")
 CREATE = Option("--create", "create the queue if there is none of this name")
 LIMITS = [
-    Option("--slots N", "how many of its jobs run at once; 0 = none", whole_number),
+    Option("--slots N", "how many of its jobs run at once; 0 = none, without a queue = as in the config", whole_number),
     Option("--max-queued N", "refuse more waiting jobs than this", whole_number),
     Option("--on-running {finish,cancel}", "what a newer generation does to a running job"),
 ]
@@ -104,5 +108,6 @@ COMMAND = Subcommands(
   semantica queue
   semantica queue pause build --for 10m
   semantica queue resume                  all of them
-  {SET_EXAMPLE}""",
+  {SET_EXAMPLE}
+  semantica queue set --slots 8           of all queues together""",
 )

@@ -5,6 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+MOST_SLOTS = 1024  # of all queues together
+
 
 class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
     """None: as in `[queues.default]`; slots default to the daemon's max_slots."""
@@ -15,14 +17,24 @@ class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(Struct):
-    """The global limit, and the rules of every queue in the config. One object for all parts: a reload changes it."""
+    """The global limit, and the rules of every queue in the config. One object for all parts: a reload changes it, and
+    `queue.configure` without a queue."""
 
     max_slots: int
     default: QueueRules
     named: dict[str, QueueRules]
+    configured_slots: int
+    default_is_max: bool  # the config gives no slots for [queues.default]
 
     def become(self, other: "Limits") -> None:
-        self.max_slots, self.default, self.named = other.max_slots, other.default, other.named
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(other, name))
+
+    def use_stored(self, slots: int | None) -> None:
+        """Puts the stored global limit into force; None: that of the config."""
+        self.max_slots = self.configured_slots if slots is None else slots
+        if self.default_is_max:
+            self.default = msgspec.structs.replace(self.default, slots=self.max_slots)
 
     def of(self, queue: str, durable: QueueRules | None) -> QueueRules:
         """The rules in force: stored ones win over the config, the config over the defaults."""
@@ -42,4 +54,5 @@ def limits(max_slots: int, queues: dict[str, QueueRules]) -> Limits:
         on_running=given.on_running or "finish",
         max_queued=100_000 if given.max_queued is None else given.max_queued,
     )
-    return Limits(max_slots, default, {name: rules for name, rules in queues.items() if name != "default"})
+    named = {name: rules for name, rules in queues.items() if name != "default"}
+    return Limits(max_slots, default, named, max_slots, given.slots is None)

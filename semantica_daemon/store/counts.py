@@ -57,6 +57,7 @@ class Counts:
         rows = connection.execute(LOAD_RULES).fetchall()
         self._durable = {row[0]: QueueRules(*row[1:4]) for row in rows}
         self._paused = {row[0] for row in rows if row[4] is not None}
+        self.limits.use_stored(self._durable.get(EVERY_QUEUE, QueueRules()).slots)
         self._in_force.clear()
         self.rules_version += 1
 

@@ -12,8 +12,11 @@ MustExist = Annotated[bool, about("refuse a queue that no job, setting or templa
 class ConfigureParams(Params, frozen=True):
     """Fields that are left out stay as they are. Durable, and wins over the config file."""
 
-    queue: Annotated[Queue, about("the queue")]
-    slots: Annotated[Annotated[int, Meta(ge=0, le=10_000)] | None, about("jobs of it that may run at once")] = None
+    queue: Annotated[Queue | None, about("the queue; without it, the limit of all queues together is set")] = None
+    slots: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | None,
+        about("jobs of it that may run at once; 0: none, or without a queue as many as the config says"),
+    ] = None
     on_running: Annotated[OnRunning | None, about("default of its jobs")] = None
     max_queued: Annotated[
         Annotated[int, Meta(ge=0, le=100_000_000)] | None, about("an enqueue is refused beyond so many waiting jobs")
@@ -24,10 +27,10 @@ class ConfigureParams(Params, frozen=True):
 class QueueSettings(Struct, frozen=True):
     """The settings in force."""
 
-    queue: Annotated[str, about("the queue")]
+    queue: Annotated[str | None, about("the queue; null for all of them")]
     slots: Annotated[int | None, about("jobs of it that may run at once")]
-    on_running: Annotated[str | None, about("default of its jobs")]
-    max_queued: Annotated[int | None, about("waiting jobs it takes")]
+    on_running: Annotated[str | None, about("default of its jobs; null for all queues")]
+    max_queued: Annotated[int | None, about("waiting jobs it takes; null for all queues")]
     warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
 
 

@@ -1,6 +1,8 @@
 """`events` and `queue`: the stream line by line, and the rules of queues."""
 
+import os
 import re
+from pathlib import Path
 
 from tests.cases import each_case
 from tests.cli.command_line import Line
@@ -184,6 +186,30 @@ def test_the_rules_of_a_queue_are_set(line: Line) -> None:
     assert "queue q2: 2 slots, at most 9 waiting, on running cancel" in result.err
     found = line("queue", "list", "q2", "--json").json["queues"][0]
     assert (found["slots"], found["max_queued"], found["on_running"]) == (2, 9, "cancel")
+
+
+def test_the_limit_of_all_queues_is_set_and_kept(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text("[daemon]\nmax_slots = 1\n")
+    line = Line(home, tmp_path)
+    with Process(home) as process:
+        process.start()
+        for name in ("a", "b"):
+            os.mkfifo(tmp_path / name)
+            line("add", "-Q", name, "--", "sh", "-c", f"echo begun; cat {name}")
+        assert "at most 2 jobs at once in all queues together" in line("queue", "set", "--slots", "2").err
+        follower = line.start("logs", "-f", "@last")
+        follower.until("begun")
+        assert line("queue", "list", "default", "--json").json["queues"][0]["slots"] == 2
+        for name in ("a", "b"):
+            (tmp_path / name).write_text("")
+        follower.result()
+        process.stop()
+        process.start()
+        assert "of 2 slots in use" in line("status").out
+        assert line("queue", "set", "--slots", "0", "--json").json["slots"] == 1
+        assert "of 1 slots in use" in line("status").out
+        assert "--slots: must be 1024 or less" in line("queue", "set", "--slots", "2000").err
+        assert line("queue", "set", "--slots", "2", "--max-queued", "1").code == 64
 
 
 @each_case(

@@ -111,12 +111,13 @@ def test_without_an_id_it_is_the_log_of_the_last_job(line: Line) -> None:
 
 
 def test_the_logs_of_a_selection_come_one_after_another(line: Line, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "go")
-    names = [line("add", "-t", "pair", "--", "sh", "-c", f"echo {n}; cat go").out[:8] for n in (1, 2)]
+    for name in ("1", "2"):
+        os.mkfifo(tmp_path / name)
+    names = [line("add", "-t", "pair", "--", "sh", "-c", f"echo {n}; cat {n}").out[:8] for n in (1, 2)]
     follower = line.start("logs", "-f", "--tag", "pair")
     follower.until("1\n")
-    for _ in names:
-        (tmp_path / "go").write_text("")
+    for name in ("1", "2"):
+        (tmp_path / name).write_text("")
     result = follower.result()
     assert (result.code, result.out) == (0, "1\n2\n")
     assert [row[:23] for row in result.err.splitlines()] == [f"semantica: job {name}: sh"[:23] for name in names]

@@ -35,3 +35,13 @@ def test_the_default_queue_is_the_default() -> None:
     given = limits(4, {"default": QueueRules(slots=1), "q": QueueRules(slots=2)})
     assert given.of("default", None) == given.of("nobody named it", None) == QueueRules(1, "finish", 100_000)
     assert given.max_slots == 4
+
+
+def test_a_stored_limit_of_all_queues_wins_over_the_config_until_it_is_removed() -> None:
+    given = limits(4, {"q": QueueRules(slots=2)})
+    for stored, slots in ((9, 9), (None, 4)):
+        given.use_stored(stored)
+        assert (given.max_slots, given.of("any", None).slots, given.of("q", None).slots) == (slots, slots, 2)
+    fixed = limits(4, {"default": QueueRules(slots=1)})
+    fixed.use_stored(9)
+    assert (fixed.max_slots, fixed.of("any", None).slots) == (9, 1)

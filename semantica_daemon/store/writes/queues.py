@@ -4,8 +4,8 @@ import difflib
 
 import msgspec
 
-from semantica_daemon.errors import QueueInUse, QueueNotFound
-from semantica_daemon.model.queue import Limits
+from semantica_daemon.errors import InvalidParams, QueueInUse, QueueNotFound
+from semantica_daemon.model.queue import MOST_SLOTS, Limits
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.queue import (
@@ -25,6 +25,12 @@ ON CONFLICT (queue) DO UPDATE
 SET slots = coalesce(excluded.slots, slots), on_running = coalesce(excluded.on_running, on_running),
     max_queued = coalesce(excluded.max_queued, max_queued)
 """
+SET_GLOBAL_SLOTS = """
+INSERT INTO queues (queue, slots)
+VALUES (:queue, :slots)
+ON CONFLICT (queue) DO UPDATE
+SET slots = excluded.slots
+"""
 PAUSE = """
 INSERT INTO queues (queue, paused_at, resume_at)
 VALUES (:queue, :now, :resume_at)
@@ -33,13 +39,14 @@ SET paused_at = coalesce(paused_at, excluded.paused_at), resume_at = excluded.re
 """
 RESUME_NAMED = f"UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue <> '{EVERY_QUEUE}'"
 RESUME = "UPDATE queues SET paused_at = NULL, resume_at = NULL WHERE queue = :queue AND paused_at IS NOT NULL"
-
 DELETE = "DELETE FROM queues WHERE queue = :queue"
 REMOVE = "UPDATE queue_counts SET removed = 1 WHERE queue = :queue"
 NAMED_BY_TEMPLATE = "SELECT 1 FROM templates WHERE json_extract(spec, '$.queue') = :queue"
 
 
 def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
+    if request.queue is None:
+        return _set_global_slots(tx, request)
     _check_exists(tx, request.queue, request.must_exist)
     tx.execute(CONFIGURE, msgspec.structs.asdict(request))
     tx.counts.load_rules(tx.connection)
@@ -47,6 +54,18 @@ def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
     beyond = (f"only {most} jobs run at once in all queues together",) if (request.slots or 0) > most else ()
     answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued, beyond)
     tx.announce("queue.configured", f"queue {request.queue} configured", answer, request.queue)
+    return answer
+
+
+def _set_global_slots(tx: Tx, request: ConfigureParams) -> QueueSettings:
+    if request.slots is None or request.on_running is not None or request.max_queued is not None:
+        raise InvalidParams("without a queue only slots can be set", "name a queue", path="$.queue")
+    if request.slots > MOST_SLOTS:
+        raise InvalidParams(f"must be {MOST_SLOTS} or less for all queues together", "give less", path="$.slots")
+    tx.execute(SET_GLOBAL_SLOTS, {"queue": EVERY_QUEUE, "slots": request.slots or None})
+    tx.counts.load_rules(tx.connection)
+    answer = QueueSettings(None, tx.counts.limits.max_slots, None, None)
+    tx.announce("queue.configured", f"{answer.slots} slots for all queues together", answer)
     return answer
 
 
