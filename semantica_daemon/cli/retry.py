@@ -18,7 +18,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
                 terminal.print_json(ack, lines=len(arguments.id) > 1)
             else:
                 terminal.print(ack["job_id"])
-            terminal.note(f"job {prose.short_id(ack['job_id'])} repeats {text}")
+            terminal.note(f"job {prose.short_id(ack['job_id'])} repeats {prose.short_id(job_id)}")
             print_notes(terminal, ack)
 
 

@@ -12,7 +12,7 @@ def test_retry_runs_an_ended_job_again_in_its_folder(line: Line, tmp_path: Path)
     (tmp_path / "fixed").touch()
     again = line("retry", "@last")
     job_id = again.out.strip()
-    assert again == (0, f"{job_id}\n", f"semantica: job {job_id[:8]} repeats @last\n")
+    assert again == (0, f"{job_id}\n", f"semantica: job {job_id[:8]} repeats {first[:8]}\n")
     assert line("wait", "@last").code == 0
     assert (tmp_path / "log").read_text() == "ran\nran\n"
     assert f"retry of     {first}" in line("show", job_id).out
