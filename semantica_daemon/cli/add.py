@@ -18,6 +18,10 @@ LIVE = ("SCHEDULED", "QUEUED", "RUNNING")
 def run(arguments: Any, terminal: Terminal) -> None:
     if arguments.every is not None:
         return _add_schedule(arguments, terminal)
+    if arguments.each:
+        from semantica_daemon.cli import each  # noqa: PLC0415
+
+        return each.add(arguments, terminal)
     for one in EVERY.options:
         if getattr(arguments, one.dest) is not None:
             raise CommandFailed(f"add: --{one.dest} needs --every", "--every 'daily 03:00' makes a schedule")
@@ -62,6 +66,8 @@ def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> N
 def _add_schedule(arguments: Any, terminal: Terminal) -> None:
     from semantica_daemon.cli import repeated_command  # noqa: PLC0415
 
+    if arguments.each:
+        raise CommandFailed("--every and --each are both given", "give only one of them")
     if arguments.template is not None:
         hint = f"semantica schedule put NAME --template {arguments.template} --every '{arguments.every}'"
         raise CommandFailed("--every makes a template of its own", hint)
@@ -74,10 +80,13 @@ EVERY = Group("schedules", [
     Option("--name NAME", "name of the schedule and its template (default: by the command)"),
     *schedule.POLICIES,
 ], "make a schedule instead of a job; prints the schedule's id")  # fmt: skip
+EACH = Group("many jobs", [
+    Option("--each", "add one job for each line of stdin, which takes the place of {} in the command"),
+], "{} in --subject, --key, --tag and --group stands for the line as well")  # fmt: skip
 COMMAND = Command(
     "Add a job to the queue and return at once. Prints its id.",
     run,
-    [*job_options.OF_ADD, EVERY],
+    [*job_options.OF_ADD, EACH, EVERY],
     """
   semantica add -- make test
   semantica add --at 'tomorrow 02:00' -t nightly -- ./backup.sh
@@ -87,6 +96,7 @@ COMMAND = Command(
   semantica add --every 10m --jitter 30s --name poll -- ./poll.sh
   semantica add --every 'daily 03:00' --name backup -- ./backup.sh
   semantica add --newest-wins a.py -- lint a.py      save ten times: one run, of the newest
+  git ls-files '*.py' | semantica add --each -t lint -- ruff check {}
   semantica add --type INDEX_FILE --payload '{"path": "a.py"}'
   id=$(semantica add -q -- make) && semantica wait $id""",
     job_options.USAGE_LINE.format("add"),

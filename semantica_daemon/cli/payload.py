@@ -44,7 +44,7 @@ def _changes(arguments: Any) -> Json:
     if arguments.umask is not None:
         payload["umask"] = arguments.umask
     if arguments.stdin:
-        payload["stdin"] = _stdin()
+        payload["stdin"] = read_stdin()
     variables = _variables(arguments) if arguments.env_all else _named(arguments)
     return {"payload": payload} | ({"env_vars": variables} if variables else {})
 
@@ -95,7 +95,7 @@ def _command(arguments: Any) -> Json:
     job_type = arguments.type or job_type_of(argv, arguments.subject or arguments.newest_wins)
     found: Json = command_fields(argv, _folder(arguments.cwd), umask, job_type)
     if arguments.stdin:
-        found["payload"]["stdin"] = _stdin()
+        found["payload"]["stdin"] = read_stdin()
     return found
 
 
@@ -111,7 +111,8 @@ def _folder(given: str | None) -> str:
     return check_text(folder, "the folder")
 
 
-def _stdin() -> str:
+def read_stdin() -> str:
+    """All of it, as text."""
     data = sys.stdin.buffer.read(LARGEST_STDIN + 1) if sys.stdin is not None else b""
     if len(data) > LARGEST_STDIN:
         raise CommandFailed("stdin has more than 10 MB", USE_A_FILE, DATA)

@@ -1,0 +1,71 @@
+"""`semantica add --each`: one job for each line of stdin, many of them in one call. `add` adds a single job."""
+
+import json
+from collections.abc import Iterator
+
+from semantica_daemon import prose
+from semantica_daemon.cli import job_options, last_job, payload
+from semantica_daemon.cli.command import Any, Json, Terminal
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.fast_add import job_type_of
+
+LINE = "{}"
+LABELS = ("subject_key", "idempotency_key", "user_tag", "chain_group_id")
+MOST_IN_CALL = 1000
+LARGEST_CALL = 15_000_000  # bytes; the daemon takes a little more
+
+
+def add(arguments: Any, terminal: Terminal) -> None:
+    """Prints the ids in the order of the lines. The jobs of one call are added together or not at all."""
+    if not any(LINE in word for word in arguments.command):
+        hint = "write {} where the line belongs: semantica add --each -- lint {} < files"
+        raise CommandFailed("--each: the command has no {}", hint)
+    if arguments.stdin or arguments.payload == "-":
+        raise CommandFailed("--each reads the lines from stdin, and so would --stdin", "leave out one of them")
+    lines = [line for line in payload.read_stdin().split("\n") if line]
+    if not lines:
+        return terminal.note("stdin has no lines: no job was added")
+    spec, acks = job_options.job_spec(arguments), []
+    try:
+        with terminal.client() as client:
+            spec = payload.complete(client, spec)
+            for jobs in _calls([_for_line(spec, line, arguments.type is None) for line in lines]):
+                acks += client.call("job.enqueue_many", jobs=jobs)["jobs"]
+    finally:
+        if acks:
+            last_job.remember(terminal.paths, acks[-1]["job_id"])
+            terminal.show({"jobs": acks}, [ack["job_id"] for ack in acks])
+            terminal.flush()
+            terminal.note(_summary(acks, len(lines)))
+
+
+def _for_line(spec: Json, line: str, named_by_command: bool) -> Json:
+    """The spec with the line for each {}. `named_by_command`: the job type is not given."""
+    argv = [word.replace(LINE, line) for word in spec["payload"]["argv"]]
+    labels = {name: spec[name].replace(LINE, line) for name in LABELS if name in spec}
+    found = {**spec, **labels, "payload": {**spec["payload"], "argv": argv}}
+    if named_by_command and "template_id" not in spec:
+        found["job_type"] = job_type_of(argv, found.get("subject_key"))
+    return found
+
+
+def _calls(jobs: list[Json]) -> Iterator[list[Json]]:
+    """Splits the jobs at the limits of a call."""
+    call: list[Json] = []
+    size = 0
+    for job in jobs:
+        own = len(json.dumps(job))
+        if call and (len(call) == MOST_IN_CALL or size + own > LARGEST_CALL):
+            yield call
+            call, size = [], 0
+        call.append(job)
+        size += own
+    if call:
+        yield call
+
+
+def _summary(acks: list[Json], lines: int) -> str:
+    known = sum(ack["existing"] for ack in acks)
+    text = f"added {prose.count(len(acks) - known, 'job')}"
+    text += f"; {known} {'was' if known == 1 else 'were'} added before" if known else ""
+    return f"{text}; {prose.count(lines - len(acks), 'line')} are left" if lines > len(acks) else text
