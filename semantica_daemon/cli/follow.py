@@ -17,16 +17,22 @@ DESCRIPTORS = {"stdout": 1, "stderr": 2}
 
 
 def follow(
-    client: Client, terminal: Terminal, job_id: str, show: Callable[[Json], None], after: Json | None = None
+    client: Client,
+    terminal: Terminal,
+    job_id: str,
+    show: Callable[[Json], None],
+    after: Json | None = None,
+    about_next_run: Callable[[], str] = lambda: "",
 ) -> Json:
-    """Shows each reply of job.logs until the job has ended; returns the last one."""
+    """Shows each reply of job.logs until the job has ended; returns the last one. `about_next_run`: the rest of the
+    note that another run begins."""
     run_id, explained = after["run_id"] if after else None, False
     for reply in output.replies(client, job_id, EXPLAIN_AFTER_MS, after):
         if reply["run_id"] is None and not (explained or reply["eof"]):
             explained = True
             _note_why(client, terminal, job_id)
         if run_id is not None and reply["run_id"] != run_id:
-            terminal.note(f"run {reply['run_number']} of job {prose.short_id(job_id)} begins")
+            terminal.note(f"run {reply['run_number']} of job {prose.short_id(job_id)} begins{about_next_run()}")
         run_id = reply["run_id"]
         show(reply)
         if reply["eof"] and reply["truncated"]:

@@ -3,6 +3,7 @@
 import signal
 
 from semantica_daemon import prose
+from semantica_daemon.cli.stdin import StdinSender
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
@@ -22,11 +23,12 @@ class Detached(BaseException):
 class Interrupts:
     """Handles signals from its construction on. Before the job's id is known the first signal is only kept."""
 
-    def __init__(self, terminal: Terminal, cancel_at_once: bool) -> None:
+    def __init__(self, terminal: Terminal, cancel_at_once: bool, stdin: StdinSender | None) -> None:
         self.exit_code = INTERRUPTED
         self.has_cancelled = False
         self._terminal = terminal
         self._cancel_at_once = cancel_at_once
+        self._stdin = stdin
         self._job_id = ""
         self._early = 0  # a signal that came before the id
         for number in SIGNALS:
@@ -67,7 +69,8 @@ class Interrupts:
         what = "stays in the queue" if job is not None and job["state"] in WAITING_STATES else "goes on"
         now = number == signal.SIGINT
         how = f"follow it with `semantica logs -f {name}`, cancel it with `semantica cancel {name}`"
-        self._terminal.note(f"job {name} {what}; {how}{' or another Ctrl-C now' if now else ''}")
+        ends = "; its stdin ends now" if self._stdin is not None and self._stdin.is_open else ""
+        self._terminal.note(f"job {name} {what}; {how}{' or another Ctrl-C now' if now else ''}{ends}")
         again = signal.sigtimedwait(SIGNALS, AGAIN_WITHIN_S) if now else None
         if again is None or again.si_signo != signal.SIGINT:
             raise Detached

@@ -4,12 +4,13 @@
 """
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line
+from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line, stdin
 from semantica_daemon.cli.add import print_notes
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import copy_output, follow
 from semantica_daemon.cli.interrupts import Detached, Interrupts
+from semantica_daemon.cli.stdin import StdinSender
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import ConnectionLost
 from semantica_daemon.client.exit_codes import NO_DAEMON
@@ -19,16 +20,18 @@ def run(arguments: Any, terminal: Terminal) -> int:
     spec = job_options.job_spec(arguments)
     job_id = ""
     with terminal.client() as client:
-        interrupts = Interrupts(terminal, arguments.cancel_on_interrupt)
+        sender = StdinSender(terminal) if _passes_stdin(arguments) else None
+        interrupts = Interrupts(terminal, arguments.cancel_on_interrupt, sender)
         try:
-            if arguments.command and not terminal.as_json:
-                spec["attach_id"] = client.call("job.attach")["attach_id"]
+            spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
             ack = client.call("job.enqueue", **payload.complete(client, spec))
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)
             interrupts.job_is_known(job_id)
+            if sender is not None and not ack["existing"]:
+                sender.start()
             print_notes(terminal, ack, "generation" in spec)
-            code = _follow_to_end(client, terminal, ack, not arguments.command)
+            code = _follow_to_end(client, terminal, ack, not arguments.command, sender)
             return interrupts.exit_code if interrupts.has_cancelled else code
         except Detached:
             return interrupts.exit_code
@@ -41,10 +44,16 @@ def run(arguments: Any, terminal: Terminal) -> int:
             raise CommandFailed(f"{lost}; the end of job {name} is not known", hint, NO_DAEMON) from None
 
 
-def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bool) -> int:
+def _passes_stdin(arguments: Any) -> bool:
+    """Not when stdin is stored with the job, or is the payload of a handler."""
+    runs_command = arguments.command or arguments.template is not None
+    return bool(runs_command) and not arguments.stdin and arguments.payload != "-" and stdin.is_piped()
+
+
+def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bool, sender: StdinSender | None) -> int:
     job_id = ack["job_id"]
     show = progress_line.around(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
-    end = follow(client, terminal, job_id, show)
+    end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
     job = client.call("job.get", job_id=job_id)
@@ -68,7 +77,7 @@ COMMAND = Command(
   semantica run -Q build -p high -- cargo build --release
   semantica run --newest-wins src/a.py --on-running cancel -- pytest tests/test_a.py
   semantica run --cancel-on-interrupt -- ./simulate
-  git diff | semantica run --stdin -- wc -l
+  git diff | semantica run -- wc -l
 
 With --json the output stays in the log (`semantica logs`), and the ended job is printed.""",
     "[options] [--] COMMAND [ARGUMENT …]",

@@ -20,6 +20,7 @@ LONG_WAIT_MS = 600_000
 LONGEST_WAIT_MS = 86_400_000
 EVENTS_PAGE = 1000
 WAITING_METHODS = ("job.wait", "job.logs")  # their timeout_ms is how long the call waits, not a job's timeout
+UNLIMITED_METHODS = ("job.input",)  # answered when a job reads its stdin
 ENDED_STATES = ("DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
 END_EVENTS = tuple(f"job.{state.lower()}" for state in ENDED_STATES)
 
@@ -68,7 +69,7 @@ class Client:
         self._connection.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         wait_ms = params.get("timeout_ms" if method in WAITING_METHODS else "wait_ms")
         longest = min(max(USUAL_WAIT_MS, wait_ms), LONGEST_WAIT_MS) if isinstance(wait_ms, int) else USUAL_WAIT_MS
-        late_at = time.monotonic() + longest / 1000
+        late_at = None if method in UNLIMITED_METHODS else time.monotonic() + longest / 1000
         while True:
             message = self._connection.receive(late_at)
             if "method" in message:

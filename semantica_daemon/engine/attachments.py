@@ -1,22 +1,65 @@
-"""Callers that are attached to a job: they follow it from its first output on. An attachment ends with its connection.
+"""Callers that are attached to a job: they follow it from its first output on, and may send its stdin. An attachment
+ends with its connection; then the stdin ends too.
 
 The caller opens it before it enqueues the job, so that it exists before the job can start.
 """
 
+import asyncio
+from collections.abc import Callable
 from secrets import token_hex
 
 
 class Attachment:
-    def __init__(self) -> None:
+    """`send_input` of a run that reads from here takes the bytes and whether they are the last ones."""
+
+    def __init__(self, has_input: bool) -> None:
         self.attach_id = token_hex(8)
+        self.has_input = has_input  # until the stdin has ended
+        self._send_input: Callable[[bytes, bool], None] | None = None
+        self._run_has_started = asyncio.Event()
+        self._taken: asyncio.Future[bool] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    def run_started(self, send_input: Callable[[bytes, bool], None]) -> None:
+        self._send_input = send_input
+        self._run_has_started.set()
+        if not self.has_input:
+            send_input(b"", True)
+
+    def input_taken(self, is_open: bool) -> None:
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(is_open)
+
+    def run_ended(self) -> None:
+        """Another attempt gets an empty stdin, because this one may have read a part of it."""
+        self.has_input = False
+        self.input_taken(False)
+
+    async def write(self, data: bytes, is_last: bool) -> bool:
+        """Waits until the job runs and has room for the data in its stdin. False when it takes no more."""
+        async with self._one_at_a_time:
+            await self._run_has_started.wait()
+            if self._send_input is None or not self.has_input:
+                return False
+            self.has_input = not is_last
+            self._taken = asyncio.get_running_loop().create_future()
+            self._send_input(data, is_last)
+            return await self._taken and not is_last
+
+    def end(self) -> None:
+        """A run that reads from here gets the end of its stdin after what was sent before."""
+        if self.has_input:
+            self.has_input = False
+            if self._send_input is not None:
+                self._send_input(b"", True)
 
 
 class Attachments:
     def __init__(self) -> None:
         self._open: dict[str, Attachment] = {}
 
-    def open(self) -> Attachment:
-        attachment = Attachment()
+    def open(self, has_input: bool) -> Attachment:
+        attachment = Attachment(has_input)
         self._open[attachment.attach_id] = attachment
         return attachment
 
@@ -25,4 +68,5 @@ class Attachments:
         return self._open.get(attach_id)
 
     def close(self, attachment: Attachment) -> None:
-        self._open.pop(attachment.attach_id, None)
+        del self._open[attachment.attach_id]
+        attachment.end()

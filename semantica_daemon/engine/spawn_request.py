@@ -56,6 +56,7 @@ def spawn_request(
         log_bytes=settings.log_bytes,
         keep_leftovers=claim.spec.leftovers == "keep",
         is_followed=attachment is not None,
+        has_input=attachment is not None and attachment.has_input and command.stdin is None,
         control=_control(claim, settings) if settings.cgroups.path or claim.spec.limits is not None else None,
     )
 

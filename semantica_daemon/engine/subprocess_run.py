@@ -24,7 +24,14 @@ from semantica_daemon.model.outcome import ESCAPED, STOPPED_BEFORE_START, Outcom
 from semantica_daemon.processes.orphans import Identity, end_orphans
 from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.writes.report import Line
-from semantica_daemon.supervisor.messages import Exited, LeftoversFound, Spawned, SpawnFailed, SpawnRequest
+from semantica_daemon.supervisor.messages import (
+    Exited,
+    InputTaken,
+    LeftoversFound,
+    Spawned,
+    SpawnFailed,
+    SpawnRequest,
+)
 from semantica_daemon.wire.run import Error, ErrorClass
 
 log = structlog.get_logger()
@@ -73,6 +80,8 @@ class SubprocessRun:
             raise
         finally:
             del tokens[self._token]
+            if self._attachment is not None:
+                self._attachment.run_ended()
             if self._supervisor is not None:
                 self._supervisor.forget(self._run_id)
 
@@ -172,10 +181,11 @@ class SubprocessRun:
         failpoints.hit("after_spawn_before_pid_commit")
         if isinstance(report, Spawned):
             self._record_start(report.pid, report.started_at, request.log, has_ended=False)
-        while isinstance(report, Spawned | LeftoversFound):
+            if self._attachment is not None and request.has_input:
+                self._attachment.run_started(self._send_input)
+        while isinstance(report, Spawned | LeftoversFound | InputTaken):
             report = await self._inbox.get()
-            if isinstance(report, LeftoversFound):
-                self._attempt.main_process_ended()
+            self._handle(report)
         if not isinstance(report, Exited):
             return await self._end_processes()
         if report.pid is not None and report.started_at is not None:
@@ -187,6 +197,17 @@ class SubprocessRun:
         if found.complaint:
             self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {found.complaint}", "warn"))
         return _outcome(report, found)
+
+    def _handle(self, report: RunReport) -> None:
+        """Handles a report of a run that goes on."""
+        if isinstance(report, LeftoversFound):
+            self._attempt.main_process_ended()
+        elif isinstance(report, InputTaken) and self._attachment is not None:
+            self._attachment.input_taken(report.is_open)
+
+    def _send_input(self, data: bytes, is_last: bool) -> None:
+        if self._supervisor is not None:
+            self._supervisor.send_input(self._run_id, data, is_last)
 
     def _record_start(self, pid: int, started_at: int, log_path: str, has_ended: bool) -> None:
         settings = self._attempt.dependencies.spawn_settings

@@ -11,6 +11,8 @@ from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.supervisor.messages import (
     Decoder,
     Exited,
+    InputRequest,
+    InputTaken,
     LeftoversFound,
     LogGrew,
     ReadRequest,
@@ -34,7 +36,7 @@ class SupervisorLost:
     """The supervisor has ended, so no further report about the run will come."""
 
 
-RunReport = Spawned | SpawnFailed | LeftoversFound | Exited | SupervisorLost
+RunReport = Spawned | SpawnFailed | LeftoversFound | InputTaken | Exited | SupervisorLost
 Inbox = asyncio.Queue[RunReport]  # the reports about one run, in order
 
 
@@ -73,6 +75,10 @@ class SupervisorConnection(asyncio.BufferedProtocol):
     def note_reader(self, run_id: str, reader: int, offset: int) -> None:
         """See ReadRequest."""
         self._send(ReadRequest(run_id, reader, offset))
+
+    def send_input(self, run_id: str, data: bytes, is_last: bool) -> None:
+        """See InputRequest."""
+        self._send(InputRequest(run_id, data, is_last))
 
     def check_alive(self, run_id: str, job_id: str) -> None:
         """Kills the supervisor if it reports nothing for 5 s: a working supervisor answers this request at once, and

@@ -33,6 +33,7 @@ class SpawnRequest(NamedTuple):
     log_bytes: int
     keep_leftovers: bool
     is_followed: bool  # a reader will ask for the output from its first byte on
+    has_input: bool  # its stdin comes by InputRequests
     control: tuple[str, int | None, int | None, int | None] | None = None
 
 
@@ -57,6 +58,15 @@ class ReadRequest(NamedTuple):
     run_id: str
     reader: int
     offset: int
+
+
+class InputRequest(NamedTuple):
+    """Write this to the stdin of the run; `is_last`: then close it. The daemon sends the next one after InputTaken; the
+    end of the input does not wait for it."""
+
+    run_id: str
+    data: bytes
+    is_last: bool
 
 
 class Spawned(NamedTuple):
@@ -89,6 +99,13 @@ class LogGrew(NamedTuple):
     job_id: str
 
 
+class InputTaken(NamedTuple):
+    """The input is in the pipe of the run's stdin. `is_open`: more can be sent."""
+
+    run_id: str
+    is_open: bool
+
+
 class Exited(NamedTuple):
     """The run is over. `pid` and `started_at` are set if no Spawned was sent before; `code` or `signal` is None.
     `dropped`: bytes of output missing in the log; `log_error`: why; `has_result`: the result file exists."""
@@ -103,8 +120,8 @@ class Exited(NamedTuple):
     has_result: bool
 
 
-Request = SpawnRequest | SignalRequest | WatchLogRequest | ReadRequest
-Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | Exited
+Request = SpawnRequest | SignalRequest | WatchLogRequest | ReadRequest | InputRequest
+Report = Spawned | SpawnFailed | LeftoversFound | LogGrew | InputTaken | Exited
 KINDS: tuple[type[Any], ...] = (*get_args(Request), *get_args(Report))
 new_tuple = tuple.__new__  # both ends are of one version, so the number of fields needs no check
 NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}

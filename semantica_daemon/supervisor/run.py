@@ -24,6 +24,7 @@ class Run:
     sent_signal = 0  # the latest signal to all its processes
     watch: tuple[int, str] | None = None  # the log size to report, and the job id
     report_due = 0.0  # when its Spawned is sent at the latest
+    stdin = -1  # the writing end of its stdin, if that is a pipe
 
     def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
         """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
@@ -39,7 +40,7 @@ class Run:
         self._handles: list[int] = []
         stdin = -1
         try:
-            stdin = DEV_NULL if request.stdin is None else _file_with(request.stdin)
+            stdin = self._open_stdin()
             self._handles += os.pipe()
             self._handles += os.pipe()
             out, out_end, err, err_end = self._handles
@@ -47,14 +48,31 @@ class Run:
             self.pid = spawn(request, (stdin, out_end, err_end), open_files)
         except (OSError, ValueError) as error:
             self.close_pipes()
+            self.close_stdin()
             raise explain(request, error) from error
         except SpawnError:
             self.close_pipes()
+            self.close_stdin()
             raise
         finally:
             if stdin not in (-1, DEV_NULL):
                 os.close(stdin)
         self.pipes = {out: STDOUT, err: STDERR}
+
+    def _open_stdin(self) -> int:
+        """The descriptor that the process gets as its stdin."""
+        if self.request.stdin is not None:
+            return _file_with(self.request.stdin)
+        if not self.request.has_input:
+            return DEV_NULL
+        reading, self.stdin = os.pipe()
+        os.set_blocking(self.stdin, False)
+        return reading
+
+    def close_stdin(self) -> None:
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
 
     def spawned(self) -> Spawned:
         return Spawned(self.run_id, self.pid, start_time(self.pid, self.started_at))

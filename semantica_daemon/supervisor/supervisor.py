@@ -14,7 +14,15 @@ from semantica_daemon.processes import cgroups
 from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor.channel import Channel
-from semantica_daemon.supervisor.messages import LeftoversFound, LogGrew, ReadRequest, SpawnRequest, WatchLogRequest
+from semantica_daemon.supervisor.inputs import Inputs
+from semantica_daemon.supervisor.messages import (
+    InputRequest,
+    LeftoversFound,
+    LogGrew,
+    ReadRequest,
+    SpawnRequest,
+    WatchLogRequest,
+)
 from semantica_daemon.supervisor.pauses import Pauses
 from semantica_daemon.supervisor.run import Run
 from semantica_daemon.supervisor.spawn import SpawnError
@@ -44,6 +52,7 @@ class Supervisor:
         a job uses the same ones. If there are too many, the oldest are forgotten and stay."""
         self._poll = select.poll()
         self._pauses = Pauses(self._poll)
+        self._inputs = Inputs(self._poll, channel)
         self._timeout_ms: int | None = None
         self._daemon_is_there = True
 
@@ -76,6 +85,8 @@ class Supervisor:
                 self._handle_requests()
             elif handle == self._child_signals:
                 self._handle_exits()
+            elif handle in self._inputs:
+                self._inputs.write(handle)
         self._timeout_ms = self._channel.flush()
         if self._pauses:
             self._timeout_ms = self._pauses.end_late(self._timeout_ms)
@@ -94,11 +105,14 @@ class Supervisor:
                 self._spawn(request)
             elif isinstance(request, WatchLogRequest):
                 self._watch_log(request)
+            elif isinstance(request, InputRequest):
+                self._inputs.request(self._runs.get(request.run_id), request)
+            elif (run := self._runs.get(request.run_id)) is None:
+                continue
             elif isinstance(request, ReadRequest):
-                if request.run_id in self._runs:
-                    self._pauses.note_reader(self._runs[request.run_id], request)
-            elif request.run_id in self._runs:
-                self._trees.signal(self._runs[request.run_id], request.number)
+                self._pauses.note_reader(run, request)
+            else:
+                self._trees.signal(run, request.number)
 
     def _spawn(self, request: SpawnRequest) -> None:
         tag = tag_for(request.run_id)
@@ -114,7 +128,10 @@ class Supervisor:
         for pipe in run.pipes:
             self._pipes[pipe] = run
             self._poll.register(pipe, select.POLLIN)
-        self._channel.delay_spawned(run)
+        if request.has_input:
+            self._channel.send(run.spawned())  # the daemon sends no input before it
+        else:
+            self._channel.delay_spawned(run)
 
     def _watch_log(self, request: WatchLogRequest) -> None:
         run = self._runs.get(request.run_id)
@@ -172,6 +189,7 @@ class Supervisor:
         """Output of processes that outlive the run is read and dropped, so that they are never blocked."""
         self._trees.remove(run, keeps_processes)
         self._pauses.end(run)
+        self._inputs.close(run)
         if keeps_processes:
             self._pipes |= dict.fromkeys(run.pipes)
             run.close_writing_ends()

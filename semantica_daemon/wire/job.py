@@ -267,10 +267,6 @@ class CancelResult(Struct, frozen=True):
     unchanged: Annotated[list[str], about("ids of jobs that had ended already")]
 
 
-class Attached(Struct, frozen=True):
-    attach_id: Annotated[str, about("for job.enqueue; it is valid as long as this connection is open")]
-
-
 class LogsParams(JobParams, frozen=True):
     """Without `run` and `run_id` the newest run is read, and the end of the log is the end of the job."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from semantica_daemon.wire import admin, event, job, machine, protocol, queue, run, schedule, template
+from semantica_daemon.wire import admin, attach, event, job, machine, protocol, queue, run, schedule, template
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
 from semantica_daemon.wire.types import Params
@@ -41,7 +41,8 @@ METHODS = (
     Method("job.retry", job.RetryParams, job.Ack, "enqueue a job that has ended once more, as a new job"),
     Method("job.explain", job.JobParams, Explanation, "why a job has not started, as reasons and as a sentence"),
     Method("job.logs", job.LogsParams, job.LogChunk, "the output of a run, by byte offset", waits=True),
-    Method("job.attach", Params, job.Attached, "follow a job that this caller enqueues next, from its first output on"),
+    Method("job.attach", attach.AttachParams, attach.Attached, "follow the job that is enqueued next, from its start"),
+    Method("job.input", attach.InputParams, attach.InputResult, "send stdin to an attached job", waits=True),
     Method("run.progress", run.ProgressParams, run.RunAck, "report the progress of this run"),
     Method("run.log", run.LogLineParams, run.RunAck, "report a line of this run, as an event"),
     Method("run.result", run.ResultParams, run.RunAck, "report the result of this run: the job's result_summary"),

@@ -52,6 +52,20 @@ async def attach(real: Harness) -> Any:
     return found
 
 
+@shows("job.input")
+async def send_input(real: Harness) -> Any:
+    attach_id = (await real.call("job.attach", stdin=True))["attach_id"]
+    payload = {"argv": ["cat"], "cwd": "/"}
+    ack = await real.enqueue("cat", payload=payload, execution_mode="SUBPROCESS", attach_id=attach_id)
+    more = await real.call("job.input", attach_id=attach_id, data="aGVs")
+    last = await real.call("job.input", attach_id=attach_id, data="bG8=", eof=True)
+    assert (more["is_open"], last["is_open"]) == (True, False)
+    await real.ended(ack["job_id"])
+    assert (await real.call("job.logs", job_id=ack["job_id"]))["chunk"] == "hello"
+    assert await real.call("job.input", attach_id=attach_id, data="eA==") == {"is_open": False}
+    return last
+
+
 @shows("job.retry")
 async def retry(real: Harness) -> Any:
     first = await real.enqueue(**NOOP)
