@@ -149,7 +149,7 @@ def test_run_notes_what_it_waits_for_and_goes_on_when_that_has_come(line: Line) 
         (("--stop-when-lost",), "--stop-when-lost: the job needs neither an idle machine nor mains power"),
         (("-Q", ""), "--queue: must not be empty"),
         (("-Q", ""), "`semantica add --help` describes its options"),
-        (("--attempts", "-1"), "--attempts: must be 0 or more"),
+        (("--attempts", "-1"), "--attempts: with -1 attempts it would never run: give 1"),
         (("--zone", "UTC"), "--zone needs --every"),
         (("--overlap", "skip"), "--overlap needs --every"),
         (("--when-ilde",), "did you mean --when-idle?"),
