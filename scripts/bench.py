@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import commands, figures, resting, results, waiting
+from benchmarks import commands, figures, resting, results, spool, waiting
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
@@ -36,6 +36,8 @@ round trip to an asyncio server that echoes lines. A figure without a target is 
   true2big  true2 by a daemon that holds 300 MB
   log       a job that writes zeros as fast as it can; beside: head | cat > file
   add, run  `semantica add -- true`, `semantica run -- true`; beside: python -I -c pass
+  spool     500 × `semantica add -- sh -c echo` until the last has ended, 2 slots, and one `semantica add --each` of
+            500 lines; beside: the same with tsp, nq (one at a time) and xargs -P2, as far as they are installed
   noisy     enqueue p99 while 2 jobs write without end; beside: the same daemon while it is quiet
   due       10,000 jobs due at one instant: how many a second are queued, and enqueue p99 meanwhile; beside: before
   lateness  from the time of an AT job to the arrival of its job.started
@@ -56,7 +58,7 @@ examples:
   scripts/bench --explain enqueue             where the instructions of an enqueue in the store go
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
-NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *waiting.NAMES, *resting.NAMES]
+NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *spool.NAMES, *waiting.NAMES, *resting.NAMES]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -135,6 +137,9 @@ class Bench:
         if "noisy" in only:
             warn_if_busy()
             yield from commands.noisy(self._folder / "n", self._stand, self._repeats, 300 if quick else 2_000, log)
+        if "spool" in only:
+            warn_if_busy()
+            yield from spool.spool(self._folder / "s", self._repeats, 50 if quick else 500, log)
 
     def _waiting(self) -> Iterator[Result]:
         only, quick = self._options.only, self._options.quick
