@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 LIMIT = r"Expected `(?:str|int|float)`( of length)? (>=|<=) (-?\d+)"  # not compiled here: most commands never use it
+FIELD = r"Object (missing required|contains unknown) field `(.*)`"
 
 
 def duration(ms: float) -> str:
@@ -45,7 +46,9 @@ def count(number: int, noun: str) -> str:
 
 
 def requirement(problem: str) -> str:
-    """A message of msgspec about a limit in plain words: must not be empty, must be 0 or more; others as they are."""
+    """A message of msgspec in plain words: must not be empty, must be 0 or more, has no `path`; others as they are."""
+    if found := re.match(FIELD, problem):
+        return f"{'has no' if found[1] == 'missing required' else 'takes no'} `{found[2]}`"
     found = re.match(LIMIT, problem)
     if found is None:
         return problem
@@ -194,9 +197,7 @@ def _skipped(facts: Facts, now: int, clock: Clock) -> str:
 
 RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "time": _time,
-    "retry": lambda facts, now, clock: (
-        f"retry {_number(facts, 'attempt') - 1} of {max(1, _number(facts, 'max_attempts') - 1)} in {_until(facts, now)}"
-    ),
+    "retry": lambda facts, now, clock: f"attempt {facts['attempt']} of {facts['max_attempts']} in {_until(facts, now)}",
     "debounce": lambda facts, now, clock: f"its subject has to be quiet for {_until(facts, now)} more",
     "event": lambda facts, now, clock: f"{_event(facts)} has not been emitted yet",
     "condition": lambda facts, now, clock: f"{_event(facts)} has not been emitted yet",

@@ -62,8 +62,9 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
         return str(error), _hint_after_loss()
     if not isinstance(error, CallRefused):
         return str(error), error.hint if isinstance(error, CommandFailed) else ""
-    if command == "rpc":
-        return error.message, str(error.data.get("hint") or "").replace("rpc.discover", "`semantica rpc rpc.discover`")
+    if command.startswith("rpc"):
+        hint = str(error.data.get("hint") or "").replace("rpc.discover", "`semantica rpc rpc.discover`")
+        return _about_method(error, command.partition(" ")[2]), hint
     from semantica_daemon.cli.job_options import option_of  # noqa: PLC0415
 
     # The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`.
@@ -72,8 +73,22 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
     hint = _hint(error.data, field, command)
     if field in SHELL_PROBLEMS and error.data.get("rule") != "schema":
         return SHELL_PROBLEMS[field], hint
+    return error.message if option is None else _sentence(option, error), hint
+
+
+def _sentence(what: str, error: CallRefused) -> str:
     problem = prose.requirement(str(error.data.get("problem") or error.message))
-    return error.message if option is None else f"{option}: {problem}", hint
+    return f"{what}{' ' if problem.startswith(('has no', 'takes no')) else ': '}{problem}"
+
+
+def _about_method(error: CallRefused, method: str) -> str:
+    """Names the field that the method does not have, or that the parameters lack."""
+    path, problem = str(error.data.get("path") or ""), str(error.data.get("problem") or "")
+    if problem == "unknown field":
+        return f"{method} has no field {path.removeprefix('$.')}"
+    if problem == prose.requirement(problem):
+        return error.message
+    return _sentence(f"{method}: the object" if path == "$" else path, error)
 
 
 def _hint_after_loss() -> str:

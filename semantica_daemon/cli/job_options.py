@@ -18,6 +18,7 @@ USAGE_LINE = "[options] [--] COMMAND [ARGUMENT …]\n       semantica {} [option
 OTHER_NAMES = {
     "cron_expression": "the cron expression", "timezone": "--zone", "name": "the name", "template_id": "the template",
     "schedule.wait_for_event": "--on-event", "schedule.conditions": "--on-event", "param_overrides": "the parameters",
+    "payload": "the payload", "key": "the key",
     "env_vars": "--env", "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
     "event_types": "--type",
 }  # fmt: skip

@@ -13,7 +13,7 @@ from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
 from semantica_daemon.client.json_types import Any
 
-WITH_SUBCOMMANDS = ("queue", "schedule", "service", "template")
+NAMED_BY_TWO_WORDS = ("queue", "schedule", "service", "template", "rpc")
 
 
 def run(arguments: list[str]) -> None:
@@ -90,7 +90,7 @@ def dispatch(arguments: list[str]) -> int:
 def command_name(arguments: list[str]) -> str:
     """`add`, or `schedule put` for a command that has subcommands; empty when no command is given."""
     words = [word for word in arguments[first_word(arguments) :] if word not in GLOBAL_OPTIONS]
-    return " ".join(words[: 2 if words[:1] and words[0] in WITH_SUBCOMMANDS else 1])
+    return " ".join(words[: 2 if words[:1] and words[0] in NAMED_BY_TWO_WORDS else 1])
 
 
 def run_command(name: str, rest: list[str]) -> int:

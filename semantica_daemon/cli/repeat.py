@@ -29,8 +29,11 @@ def fields(text: str) -> Json:
         if not words.replace(".", "").isdecimal():  # 10 of what?
             return {"every_ms": times.duration(words)}
     except ValueError:
-        if len(words.split()) in NUMBERS_OF_FIELDS and not words[0].isalpha():
+        count = len(words.split())
+        if count in NUMBERS_OF_FIELDS and not words[0].isalpha():
             return {"cron_expression": text.strip()}
+        if "*" in words:
+            raise ValueError(f"{text!r}: it has {count} fields, 5 are needed, or 6 with seconds first") from None
     raise ValueError(f"{text!r} is not a schedule: {FORMATS}")
 
 

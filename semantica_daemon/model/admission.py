@@ -169,7 +169,8 @@ class Admission:
 
 def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:
     near = difflib.get_close_matches(job_type, list(known), 1)
-    hint = f"did you mean {near[0]}?" if near else "handlers come from [handlers] in the config"
+    come_from = "handlers come from [handlers] in the config; `semantica restart` makes the daemon read new ones"
+    hint = f"did you mean {near[0]}?" if near else come_from
     return NoHandler(f"no handler is registered for job type {job_type}", hint, path="$.job_type")
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from semantica_daemon import prose
 from semantica_daemon.wire.run import Error, ErrorClass
 
 CLASSES: dict[str, ErrorClass] = {"transient": "transient", "permanent": "permanent", "infra": "infra"}
@@ -50,4 +51,5 @@ PAST_DEADLINE = Outcome(error=Error("E_DEADLINE", "permanent", "the deadline pas
 
 
 def timed_out(timeout_ms: int) -> Outcome:
-    return Outcome(error=Error("E_TIMEOUT", "transient", f"the run took longer than {timeout_ms} ms"))
+    message = f"the run took longer than its timeout of {prose.duration(timeout_ms)}"
+    return Outcome(error=Error("E_TIMEOUT", "transient", message))

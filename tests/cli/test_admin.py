@@ -39,7 +39,7 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
         (("job.get",), 64, "job_id"),
         (("job.get", "{"), 65, "not JSON"),
         (("job.get", "[]"), 65, "not a JSON object"),
-        (("job.get", '{"job_id": "0000", "x": 1}'), 64, "$.x"),
+        (("job.get", '{"job_id": "0000", "x": 1}'), 64, "job.get has no field x"),
         (("job.hold",), 64, "not supported by this version"),
         (
             ("job.enqueue", '{"job_type": "x", "max_wait_ms": 1}'),
@@ -270,3 +270,17 @@ def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path)
         process.signal(signal.SIGCONT)
     assert result.code == 69
     assert "neither answers nor stops" in result.err
+
+
+@each_case(
+    ("words", "sentence"),
+    [
+        (("emit", "job:x"), "the key: only the daemon emits events that begin with semantica: or job:"),
+        (("add", "--type", "semantica.sleep"), "the payload has no `ms`"),
+        (("add", "--type", "semantica.sleep", "--payload", '{"ms": 1, "x": 1}'), "the payload takes no `x`"),
+        (("rpc", "job.list", '{"foo": 1}'), "job.list has no field foo"),
+        (("rpc", "job.enqueue", '{"payload": {}}'), "job.enqueue: the object has no `job_type`"),
+    ],
+)
+def test_what_is_refused_is_one_plain_sentence(line: Line, words: tuple[str, ...], sentence: str) -> None:
+    assert line(*words).err.splitlines()[0] == f"semantica: {sentence}"

@@ -201,3 +201,9 @@ def test_a_handlers_words_are_its_log(home: Path, tmp_path: Path) -> None:
         follower.until("hello")
         line("cancel", "@last")
         assert follower.result().code == 0
+
+
+def test_a_builtin_of_the_shell_names_the_shell(line: Line) -> None:
+    result = line("run", "--", "cd", "/tmp")
+    assert result.code == 127
+    assert result.err.endswith("; cd is a shell builtin: use sh -c 'cd /tmp'\n")

@@ -51,7 +51,7 @@ def test_what_ends_without_a_code_has_one_and_a_sentence(
 def test_a_run_that_takes_too_long_is_124(line: Line) -> None:
     result = line("run", "--timeout", "100ms", "--", "sleep", "60")
     assert (result.code, result.out) == (124, "")
-    assert "took longer than 100 ms" in result.err
+    assert "longer than its timeout of 100ms" in result.err
 
 
 def test_it_runs_where_and_as_the_caller_is(line: Line, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_attempt_that_is_cancelled_before_it_begins_ends_the_wait(line: Line)
     begun = line.start(
         "run", "--attempts", "2", "--backoff", "10m", "-t", "late", "--", "sh", "-c", "echo once; exit 1"
     )
-    begun.until("waiting: retry 1 of 1 in ", "err")
+    begun.until("waiting: attempt 2 of 2 in ", "err")
     assert line("cancel", "-t", "late").code == 0
     result = begun.result()
     assert (result.code, result.out) == (1, "once\n")

@@ -100,6 +100,7 @@ def test_every_command_has_help_with_examples(bare: Line, name: str) -> None:
         (("schedule", "add", "x"), "did you mean put?"),
         (("add", "--attempts", "0", "--", "true"), "--attempts: with 0 attempts it would never run: give 1 (no retry)"),
         (("add", "--attempts", "zero", "--", "true"), "--attempts: 'zero' is not a whole number"),
+        (("add", "--every", "0 3 * *", "--", "true"), "--every: '0 3 * *': it has 4 fields, 5 are needed"),
         (("add", "--every", "often", "--", "true"), "--every: 'often' is not a schedule: write 10m"),
         (("run", "--every", "@daily", "--", "true"), "--every adds a schedule"),
     ],

@@ -55,7 +55,7 @@ WAITING: list[tuple[dict[str, Any], MachineStatus, Reason]] = [
     (
         {"scheduled_at": NOW + 4000, "attempts": 2, "max_attempts": 6},
         BUSY,
-        Reason("retry", "retry 2 of 5 in 4s", at=NOW + 4000, attempt=3, max_attempts=6),
+        Reason("retry", "attempt 3 of 6 in 4s", at=NOW + 4000, attempt=3, max_attempts=6),
     ),
     (
         {"scheduled_at": NOW + 300, "debounce_ms": 500},

@@ -55,7 +55,7 @@ async def test_a_retry(desk: Harness) -> None:
     assert (job["state"], job["attempts"]) == ("SCHEDULED", 2)
     await desk.advance(job["scheduled_at"] - desk.clock.now() - 4000)
     found = await why(desk, job_id)
-    assert found["summary"] == "retry 2 of 5 in 4s"
+    assert found["summary"] == "attempt 3 of 6 in 4s"
     (reason,) = found["reasons"]
     assert (reason["kind"], reason["attempt"], reason["max_attempts"]) == ("retry", 3, 6)
     assert found["estimated_start_at"] == reason["at"] == job["scheduled_at"]

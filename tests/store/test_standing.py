@@ -186,6 +186,6 @@ async def test_a_sentence_for_a_full_queue_a_retry_and_a_quiet_lane(store: Store
     assert (found.summary, found.queue_position) == ("1 ahead in one; 1 of 1 slots of one are in use", 1)
     claimed = begin(store, max_attempts=6, backoff_base_ms=4000)
     end(store, claimed, BAD)
-    assert (await why(store, db, claimed.run.job_id)).summary.startswith("retry 1 of 5 in ")
+    assert (await why(store, db, claimed.run.job_id)).summary.startswith("attempt 2 of 6 in ")
     quiet = put(store, subject_key="s", debounce_ms=300).job_id
     assert (await why(store, db, quiet)).summary == "its subject has to be quiet for 300ms more"

@@ -49,7 +49,7 @@ def emit(tx: Tx, request: Emit) -> EmitPart:
 def _check(key: str) -> None:
     if key.startswith(RESERVED_KEYS):
         raise InvalidParams(
-            f"only the daemon emits events that begin with {' or '.join(RESERVED_KEYS)} - at `$.key`",
+            f"only the daemon emits events that begin with {' or '.join(RESERVED_KEYS)}",
             "choose another key, such as git:commit",
             path="$.key",
         )
