@@ -230,7 +230,7 @@ VALUES: dict[str, Any] = {
     "stop_when_lost": True, "max_attempts": 2, "backoff_factor": 3.0, "backoff_base_ms": 1, "timeout_ms": 1,
     "deadline": 1, "ttl_ms": 1, "grace_ms": 1, "on_interrupt": "requeue", "leftovers": "keep", "workspace": True,
     "inputs": ["a"], "parent_job_id": "p", "parents": ["p"], "chain_group_id": "g", "concurrency_key": "c",
-    "user_tag": "u", "template_id": "t",
+    "user_tag": "u", "template_id": "t", "limits": {"nice": 1},
 }  # fmt: skip
 BETWEEN_TRIES = {
     "idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force", "environment", "attach_id",
