@@ -140,6 +140,7 @@ RUNS = Group("runs", [
            field="on_interrupt"),
 ], "D: 500ms 10s 5m 2h 1d 1h30m; a plain number is seconds")  # fmt: skip
 ATTACHED = Group("while it is followed", [
+    Option("--pty", "give the job a terminal of this one's size; each key goes to it (Ctrl-] three times detaches)"),
     Option("--cancel-on-interrupt", "cancel the job at the first Ctrl-C, SIGTERM or SIGHUP"),
 ], "Ctrl-C leaves the job running; a second one within 2 s cancels it")  # fmt: skip
 FIELDS = {one.field: one for one in (*WHAT_IS_RUN, *STARTS.options, *NEWEST_WINS.options, *RUNS.options) if one.field}

@@ -3,8 +3,10 @@
 `interrupts` handles Ctrl-C.
 """
 
+from collections.abc import Callable
+
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line, stdin
+from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line, raw_terminal, stdin
 from semantica_daemon.cli.add import print_notes
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
@@ -20,7 +22,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
     spec = job_options.job_spec(arguments)
     job_id = ""
     with terminal.client() as client:
-        sender = StdinSender(terminal) if _passes_stdin(arguments) else None
+        sender = _sender(arguments, terminal)
         interrupts = Interrupts(terminal, arguments.cancel_on_interrupt, sender)
         try:
             spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
@@ -28,9 +30,9 @@ def run(arguments: Any, terminal: Terminal) -> int:
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)
             interrupts.job_is_known(job_id)
+            print_notes(terminal, ack, "generation" in spec)
             if sender is not None and not ack["existing"]:
                 sender.start()
-            print_notes(terminal, ack, "generation" in spec)
             code = _follow_to_end(client, terminal, ack, not arguments.command, sender)
             return interrupts.exit_code if interrupts.has_cancelled else code
         except Detached:
@@ -44,16 +46,23 @@ def run(arguments: Any, terminal: Terminal) -> int:
             raise CommandFailed(f"{lost}; the end of job {name} is not known", hint, NO_DAEMON) from None
 
 
-def _passes_stdin(arguments: Any) -> bool:
-    """Not when stdin is stored with the job, or is the payload of a handler."""
-    runs_command = arguments.command or arguments.template is not None
-    return bool(runs_command) and not arguments.stdin and arguments.payload != "-" and stdin.is_piped()
+def _sender(arguments: Any, terminal: Terminal) -> StdinSender | None:
+    """None when stdin is stored with the job, is the payload of a handler, or is empty."""
+    is_used = arguments.stdin or arguments.payload == "-" or not (arguments.command or arguments.template)
+    if arguments.pty and is_used:
+        raise CommandFailed("--pty needs a command, and stdin for itself", "leave out --stdin and --payload")
+    if arguments.pty:
+        return StdinSender(terminal, raw_terminal.size())
+    return StdinSender(terminal, None) if not is_used and stdin.is_piped() else None
 
 
 def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bool, sender: StdinSender | None) -> int:
     job_id = ack["job_id"]
-    show = progress_line.around(client, terminal, job_id, (lambda _: None) if terminal.as_json else copy_output)
-    end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
+    show: Callable[[Json], None] = (lambda _: None) if terminal.as_json else copy_output
+    if sender is None or not sender.has_terminal:
+        show = progress_line.around(client, terminal, job_id, show)
+    with raw_terminal.RawTerminal(terminal, sender):
+        end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
     job = client.call("job.get", job_id=job_id)

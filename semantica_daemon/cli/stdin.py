@@ -2,12 +2,15 @@
 
 import os
 import stat
+import time
 
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.errors import CallRefused, ConnectionLost
+from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 
 CHUNK = 65_536
+DETACH_KEY = 0x1D  # Ctrl-]
+PRESSES, WITHIN_S = 3, 1.0
 
 
 def is_piped() -> bool:
@@ -19,17 +22,32 @@ def is_piped() -> bool:
 class StdinSender:
     """Has a connection of its own: when this command ends or is killed, the job's stdin ends."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, window: tuple[int, int] | None) -> None:
+        """`window`: rows and columns of the terminal that the job gets."""
+        self.has_terminal = window is not None
+        self.is_open = is_piped() or (self.has_terminal and os.isatty(0))
+        self._paths = terminal.paths
         self._client = Client(terminal.paths, terminal.autostart, terminal.note)
-        self.attach_id: str = self._client.call("job.attach", stdin=True)["attach_id"]
-        self.is_open = True
+        asked = {} if window is None else {"rows": window[0], "columns": window[1]}
+        self.attach_id: str = self._client.call("job.attach", stdin=self.is_open, **asked)["attach_id"]
         self._has_sent = False
+        self._detach_keys: list[float] = []  # when each of the last ones was pressed
 
     def start(self) -> None:
         """Sends in a thread until stdin or the job has ended."""
+        if not self.is_open:
+            return
         import threading  # noqa: PLC0415
 
         threading.Thread(target=self._send, daemon=True).start()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Over a connection of its own, because a call of the thread may wait."""
+        try:
+            with Client(self._paths, autostart=False) as client:
+                client.call("job.input", attach_id=self.attach_id, rows=rows, columns=columns)
+        except (CallRefused, ConnectionLost, NoDaemon):
+            return
 
     def about_next_run(self) -> str:
         """What the note about a further run says of stdin."""
@@ -45,6 +63,8 @@ class StdinSender:
                 data = os.read(0, CHUNK)
             except OSError:  # a folder, or a terminal that is gone
                 data = b""
+            if self.has_terminal and self._detaches(data):
+                os.kill(os.getpid(), signal.SIGHUP)
             try:
                 text = base64.b64encode(data).decode()
                 taken = self._client.call("job.input", attach_id=self.attach_id, data=text, eof=not data)
@@ -52,3 +72,11 @@ class StdinSender:
                 self._has_sent |= bool(data)
             except (CallRefused, ConnectionLost):  # the main thread reports a daemon that is gone
                 self.is_open = False
+
+    def _detaches(self, keys: bytes) -> bool:
+        """Whether Ctrl-] was pressed three times within a second, with no other key between."""
+        for key in keys:
+            pressed = [*self._detach_keys, time.monotonic()][-PRESSES:]
+            self._detach_keys = pressed if key == DETACH_KEY else []
+        pressed = self._detach_keys
+        return len(pressed) == PRESSES and pressed[-1] - pressed[0] <= WITHIN_S

@@ -61,11 +61,13 @@ class Terminal:
     def flush(self) -> None:
         sys.stdout.flush()
 
+    newline = "\n"  # of a note; a terminal in raw mode needs more
+
     def note(self, text: str) -> None:
         """A sentence on stderr, unless --quiet is given."""
         if not self.quiet:
             self.before_note()
-            print_error(text)
+            print_error(text, newline=self.newline)
 
 
 def _escaped(text: str) -> str:
@@ -88,10 +90,10 @@ def cannot_write(error: OSError) -> CommandFailed:
     return CommandFailed(f"cannot write to stdout: {error.strerror}", exit_code=INTERNAL)
 
 
-def print_error(text: str, hint: str = "") -> None:
+def print_error(text: str, hint: str = "", newline: str = "\n") -> None:
     """To stderr. Errors of the streams are ignored: a closed terminal must not change what the command does."""
     lines = [f"semantica: {clean(text)}", *([f"  {clean(hint)}"] if hint else [])]
-    for stream, data in ((sys.stdout, ""), (sys.stderr, "\n".join([*lines, ""]))):
+    for stream, data in ((sys.stdout, ""), (sys.stderr, newline.join([*lines, ""]))):
         try:
             stream.write(data)
             stream.flush()

@@ -1,5 +1,5 @@
-"""Callers that are attached to a job: they follow it from its first output on, and may send its stdin. An attachment
-ends with its connection; then the stdin ends too.
+"""Callers that are attached to a job: they follow it from its first output on, and may send its stdin
+or give it a terminal. An attachment ends with its connection; then the stdin ends too.
 
 The caller opens it before it enqueues the job, so that it exists before the job can start.
 """
@@ -8,23 +8,36 @@ import asyncio
 from collections.abc import Callable
 from secrets import token_hex
 
+from semantica_daemon.supervisor.messages import Window
+
+SendInput = Callable[[bytes, bool, Window | None], None]  # the data, whether it is the last, the size of the terminal
+
 
 class Attachment:
-    """`send_input` of a run that reads from here takes the bytes and whether they are the last ones."""
+    """`window`: rows and columns of the terminal that its job gets."""
 
-    def __init__(self, has_input: bool) -> None:
+    def __init__(self, has_input: bool, window: Window | None) -> None:
         self.attach_id = token_hex(8)
         self.has_input = has_input  # until the stdin has ended
-        self._send_input: Callable[[bytes, bool], None] | None = None
+        self.window = window
+        self._send_input: SendInput | None = None
         self._run_has_started = asyncio.Event()
         self._taken: asyncio.Future[bool] | None = None
         self._one_at_a_time = asyncio.Lock()
 
-    def run_started(self, send_input: Callable[[bytes, bool], None]) -> None:
+    def run_started(self, send_input: SendInput, reads_input: bool) -> None:
         self._send_input = send_input
         self._run_has_started.set()
-        if not self.has_input:
-            send_input(b"", True)
+        if reads_input and not self.has_input:
+            send_input(b"", True, None)
+        if self.window is not None:
+            send_input(b"", False, self.window)
+
+    def resize(self, window: Window) -> None:
+        if self.window is not None:
+            self.window = window
+            if self._send_input is not None:
+                self._send_input(b"", False, window)
 
     def input_taken(self, is_open: bool) -> None:
         if self._taken is not None and not self._taken.done():
@@ -43,7 +56,7 @@ class Attachment:
                 return False
             self.has_input = not is_last
             self._taken = asyncio.get_running_loop().create_future()
-            self._send_input(data, is_last)
+            self._send_input(data, is_last, None)
             return await self._taken and not is_last
 
     def end(self) -> None:
@@ -51,15 +64,15 @@ class Attachment:
         if self.has_input:
             self.has_input = False
             if self._send_input is not None:
-                self._send_input(b"", True)
+                self._send_input(b"", True, None)
 
 
 class Attachments:
     def __init__(self) -> None:
         self._open: dict[str, Attachment] = {}
 
-    def open(self, has_input: bool) -> Attachment:
-        attachment = Attachment(has_input)
+    def open(self, has_input: bool, window: Window | None) -> Attachment:
+        attachment = Attachment(has_input, window)
         self._open[attachment.attach_id] = attachment
         return attachment
 

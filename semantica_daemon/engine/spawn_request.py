@@ -57,6 +57,7 @@ def spawn_request(
         keep_leftovers=claim.spec.leftovers == "keep",
         is_followed=attachment is not None,
         has_input=attachment is not None and attachment.has_input and command.stdin is None,
+        window=None if attachment is None or command.stdin is not None else attachment.window,
         control=_control(claim, settings) if settings.cgroups.path or claim.spec.limits is not None else None,
     )
 

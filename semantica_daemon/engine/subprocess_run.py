@@ -26,11 +26,13 @@ from semantica_daemon.store.run_transition import Begun
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.supervisor.messages import (
     Exited,
+    InputRequest,
     InputTaken,
     LeftoversFound,
     Spawned,
     SpawnFailed,
     SpawnRequest,
+    Window,
 )
 from semantica_daemon.wire.run import Error, ErrorClass
 
@@ -181,8 +183,8 @@ class SubprocessRun:
         failpoints.hit("after_spawn_before_pid_commit")
         if isinstance(report, Spawned):
             self._record_start(report.pid, report.started_at, request.log, has_ended=False)
-            if self._attachment is not None and request.has_input:
-                self._attachment.run_started(self._send_input)
+            if self._attachment is not None:
+                self._attachment.run_started(self._send_input, request.has_input)
         while isinstance(report, Spawned | LeftoversFound | InputTaken):
             report = await self._inbox.get()
             self._handle(report)
@@ -205,9 +207,9 @@ class SubprocessRun:
         elif isinstance(report, InputTaken) and self._attachment is not None:
             self._attachment.input_taken(report.is_open)
 
-    def _send_input(self, data: bytes, is_last: bool) -> None:
+    def _send_input(self, data: bytes, is_last: bool, window: Window | None) -> None:
         if self._supervisor is not None:
-            self._supervisor.send_input(self._run_id, data, is_last)
+            self._supervisor.send_input(InputRequest(self._run_id, data, is_last, window))
 
     def _record_start(self, pid: int, started_at: int, log_path: str, has_ended: bool) -> None:
         settings = self._attempt.dependencies.spawn_settings

@@ -76,9 +76,8 @@ class SupervisorConnection(asyncio.BufferedProtocol):
         """See ReadRequest."""
         self._send(ReadRequest(run_id, reader, offset))
 
-    def send_input(self, run_id: str, data: bytes, is_last: bool) -> None:
-        """See InputRequest."""
-        self._send(InputRequest(run_id, data, is_last))
+    def send_input(self, request: InputRequest) -> None:
+        self._send(request)
 
     def check_alive(self, run_id: str, job_id: str) -> None:
         """Kills the supervisor if it reports nothing for 5 s: a working supervisor answers this request at once, and

@@ -1,14 +1,16 @@
 """Starts a process that has to be prepared by itself before it executes its command: it joins the cgroup of its run,
-and lowers its priority.
+lowers its priority, and makes its terminal the controlling one.
 
 posix_spawn (`spawn`) has no step for that, so the supervisor, which has a single thread, forks.
 """
 
 import ctypes
 import errno
+import fcntl
 import os
 import signal
 import struct
+import termios
 from typing import NamedTuple, NoReturn
 
 from semantica_daemon.processes import cgroups
@@ -75,6 +77,8 @@ def _execute(
             _lower_priority(control.nice)
         for target, stream in enumerate(streams):
             os.dup2(stream, target)
+        if request.window is not None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for each in DEFAULT_SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -5,7 +5,7 @@ import select
 
 from semantica_daemon.supervisor.channel import Channel
 from semantica_daemon.supervisor.messages import InputRequest, InputTaken
-from semantica_daemon.supervisor.run import Run
+from semantica_daemon.supervisor.run import END_OF_TYPING, Run
 
 
 class Inputs:
@@ -18,11 +18,17 @@ class Inputs:
         return handle in self._pending
 
     def request(self, run: Run | None, request: InputRequest) -> None:
+        if request.window is not None:
+            if run is not None:
+                run.resize(request.window)
+            return
         if run is None or run.stdin < 0:
             self._channel.send(InputTaken(request.run_id, False))
             return
         if run.stdin in self._pending:  # the caller is gone: the end comes after what is pending
             request = request._replace(data=self._pending[run.stdin][1].data + request.data)
+        if request.is_last and run.request.window is not None:
+            request = request._replace(data=request.data + END_OF_TYPING)
         self._pending[run.stdin] = (run, request)
         self._poll.register(run.stdin, select.POLLOUT)
         self.write(run.stdin)

@@ -13,6 +13,7 @@ STREAMS_SUFFIX = ".streams"
 TAIL_SUFFIX = ".tail"
 STREAM_RECORD = struct.Struct("<Q")  # twice the offset from which it holds, plus one for stderr
 NO_READER = -1
+Window = tuple[int, int]
 LENGTH = struct.Struct("<I")
 
 
@@ -34,6 +35,7 @@ class SpawnRequest(NamedTuple):
     keep_leftovers: bool
     is_followed: bool  # a reader will ask for the output from its first byte on
     has_input: bool  # its stdin comes by InputRequests
+    window: Window | None  # rows and columns of its terminal; None: it has none
     control: tuple[str, int | None, int | None, int | None] | None = None
 
 
@@ -62,11 +64,12 @@ class ReadRequest(NamedTuple):
 
 class InputRequest(NamedTuple):
     """Write this to the stdin of the run; `is_last`: then close it. The daemon sends the next one after InputTaken; the
-    end of the input does not wait for it."""
+    end of the input does not wait for it. With a `window` there is no data and no reply: the terminal has this size."""
 
     run_id: str
     data: bytes
     is_last: bool
+    window: Window | None = None
 
 
 class Spawned(NamedTuple):

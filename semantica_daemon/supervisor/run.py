@@ -1,18 +1,23 @@
-"""One run in the supervisor: its main process, the pipes that carry its output, and its log."""
+"""One run in the supervisor: its main process, the pipes or the terminal that carry its output, and its log."""
 
 import fcntl
 import os
+import struct
 import termios
 from array import array
 
 from semantica_daemon.processes.table import ms_since_boot, start_time
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
-from semantica_daemon.supervisor.messages import NO_READER, Exited, Spawned, SpawnRequest
+from semantica_daemon.supervisor.messages import NO_READER, Exited, Spawned, SpawnRequest, Window
 from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
 
 CHUNK = 65_536
 AVAILABLE = array("i", [0])  # what FIONREAD fills in
 EXPECTED_READER = -1
+END_OF_TYPING = b"\4\4"  # Ctrl-D twice: the first one may only end a line
+MOST_IN_TERMINAL = 1_000_000  # the kernel does not report how much output a terminal holds
+WINDOW_SIZE = struct.Struct("HHHH")
+Streams = tuple[int, int, int]
 DEV_NULL = os.open(os.devnull, os.O_RDONLY)
 
 
@@ -38,14 +43,11 @@ class Run:
             self.log.keep_unread(0)
         self.signalled: set[tuple[int, int]] = set()  # pid and start time of each process it was sent to
         self._handles: list[int] = []
-        stdin = -1
+        self._child_stdin = -1  # closed when the process has it
         try:
-            stdin = self._open_stdin()
-            self._handles += os.pipe()
-            self._handles += os.pipe()
-            out, out_end, err, err_end = self._handles
+            streams = self._open_pipes() if request.window is None else self._open_terminal(request.window)
             self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
-            self.pid = spawn(request, (stdin, out_end, err_end), open_files)
+            self.pid = spawn(request, streams, open_files)
         except (OSError, ValueError) as error:
             self.close_pipes()
             self.close_stdin()
@@ -55,19 +57,39 @@ class Run:
             self.close_stdin()
             raise
         finally:
-            if stdin not in (-1, DEV_NULL):
-                os.close(stdin)
-        self.pipes = {out: STDOUT, err: STDERR}
+            if self._child_stdin >= 0:
+                os.close(self._child_stdin)
 
-    def _open_stdin(self) -> int:
-        """The descriptor that the process gets as its stdin."""
+    def _open_pipes(self) -> Streams:
+        """The stdin, stdout and stderr of the process."""
+        self._handles += os.pipe()
+        self._handles += os.pipe()
+        out, out_end, err, err_end = self._handles
+        self.pipes = {out: STDOUT, err: STDERR}
         if self.request.stdin is not None:
-            return _file_with(self.request.stdin)
-        if not self.request.has_input:
-            return DEV_NULL
-        reading, self.stdin = os.pipe()
-        os.set_blocking(self.stdin, False)
-        return reading
+            self._child_stdin = _file_with(self.request.stdin)
+        elif self.request.has_input:
+            self._child_stdin, self.stdin = os.pipe()
+            os.set_blocking(self.stdin, False)
+        return DEV_NULL if self._child_stdin < 0 else self._child_stdin, out_end, err_end
+
+    def _open_terminal(self, window: Window) -> Streams:
+        """One terminal for all three. Without a caller that types, reading from it ends at once."""
+        ours, theirs = os.openpty()
+        self._handles += (ours, theirs)
+        self.pipes = {ours: STDOUT}
+        self.resize(window)
+        os.set_blocking(ours, False)
+        if self.request.has_input:
+            self.stdin = os.dup(ours)
+        else:
+            os.write(ours, END_OF_TYPING)
+        return theirs, theirs, theirs
+
+    def resize(self, window: Window) -> None:
+        """Sets the size of its terminal; the kernel sends SIGWINCH."""
+        for terminal in self.pipes if self.request.window is not None else ():
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, WINDOW_SIZE.pack(*window, 0, 0))
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:
@@ -91,7 +113,7 @@ class Run:
         os.set_blocking(pipe, False)  # the job may open the pipe too and read it empty
         try:
             data = os.read(pipe, CHUNK)
-        except BlockingIOError:
+        except OSError:  # there is none now, or the last process that had the terminal has ended
             return 0
         self.log.write(self.pipes[pipe], data)
         return len(data)
@@ -112,7 +134,7 @@ class Run:
         """Logs what is in the pipes now and no more: a process that outlives the run may go on writing for ever."""
         for pipe in self.pipes:
             fcntl.ioctl(pipe, termios.FIONREAD, AVAILABLE)
-            left = AVAILABLE[0]
+            left = AVAILABLE[0] if self.request.window is None else MOST_IN_TERMINAL
             while left > 0 and (moved := self.pump(pipe)):
                 left -= moved
 
@@ -123,12 +145,12 @@ class Run:
 
     def close_writing_ends(self) -> None:
         """The pipes then end when the last process that has them does."""
-        out, out_end, err, err_end = self._handles
-        os.close(out_end)
-        os.close(err_end)
-        os.set_blocking(out, False)
-        os.set_blocking(err, False)
-        self._handles = [out, err]
+        for handle in self._handles:
+            if handle not in self.pipes:
+                os.close(handle)
+        self._handles = list(self.pipes)
+        for pipe in self.pipes:
+            os.set_blocking(pipe, False)
 
 
 def _file_with(text: str) -> int:

@@ -16,6 +16,7 @@ RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR
 DEFAULT_SIGNALS = (int(signal.SIGPIPE), int(signal.SIGXFSZ))  # Python ignores them, and a child would inherit that
 SPARE_DESCRIPTORS = 16  # that a spawn may need itself
 DUP2 = os.POSIX_SPAWN_DUP2
+NO_CONTROL = ("", None, None, None)
 OWN_CWD = "/"
 OWN_UMASK = 0o022
 
@@ -43,8 +44,8 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int)
             os.umask(request.umask)
         if other_cwd:
             _enter(request)
-        if request.control is not None:
-            return _spawn_with_control(request, Control(*request.control), streams)
+        if request.control is not None or request.window is not None:
+            return _spawn_with_control(request, Control(*(request.control or NO_CONTROL)), streams)
         return _spawn_first(request, actions)
     finally:
         if other_cwd:

@@ -3,6 +3,7 @@
 When the daemon is gone, the supervisor ends all runs and then itself. `main` prepares the process.
 """
 
+import errno
 import os
 import select
 import signal
@@ -144,15 +145,24 @@ class Supervisor:
     def _read_output(self, pipe: int) -> None:
         run = self._pipes[pipe]
         if run is None:
-            with suppress(BlockingIOError):
-                if not os.read(pipe, 65_536):
-                    del self._pipes[pipe]
-                    self._poll.unregister(pipe)
-                    os.close(pipe)
+            self._drop_output(pipe)
         elif run.pump(pipe):
             self._report_growth(run)
             if run.log.must_wait:
                 self._pauses.begin(run)
+
+    def _drop_output(self, pipe: int) -> None:
+        with suppress(BlockingIOError):
+            try:
+                data = os.read(pipe, 65_536)
+            except OSError as error:
+                if error.errno != errno.EIO:  # the end of a terminal
+                    raise
+                data = b""
+            if not data:
+                del self._pipes[pipe]
+                self._poll.unregister(pipe)
+                os.close(pipe)
 
     def _report_growth(self, run: Run) -> None:
         if run.watch is not None and run.log.size > run.watch[0]:

@@ -22,7 +22,8 @@ def followed(tmp_path: Path) -> Iterator[Run]:
         SpawnRequest(
             run_id="r", argv=["sleep", "60"], cwd="/", env={b"PATH": b"/usr/bin:/bin"}, umask=0o022, stdin=None,
             workspace=str(tmp_path), output=str(tmp_path / "output"), result=str(tmp_path / "result.json"),
-            log=str(tmp_path / "job.log"), log_bytes=LIMIT, keep_leftovers=False, is_followed=True, has_input=False,
+            log=str(tmp_path / "job.log"), log_bytes=LIMIT, keep_leftovers=False, is_followed=True,
+            has_input=False, window=None,
         ), 0, 1024,
     )  # fmt: skip
     run.log.write(0, bytes(LIMIT + MOST_UNREAD + 1))

@@ -32,7 +32,7 @@ def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SpawnRequest:
     return SpawnRequest(
         run_id="r", argv=["echo", "hello"], cwd=str(tmp_path / "cwd"), env=ENV, umask=0o022, stdin=None,
         workspace=str(job), output=str(job / "output"), result=str(job / "result.json"), log=str(job / "job.log"),
-        log_bytes=100_000, keep_leftovers=False, is_followed=False, has_input=False,
+        log_bytes=100_000, keep_leftovers=False, is_followed=False, has_input=False, window=None,
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ def root(tmp_path: Path) -> Path:
 
 def request(root: Path) -> SpawnRequest:
     workspace = f"{root}/a"
-    return SpawnRequest("r", ["x"], "/", {}, 0, None, workspace, f"{workspace}/output", "", "", 0, False, False, False)
+    flags = (False, False, False, None)
+    return SpawnRequest("r", ["x"], "/", {}, 0, None, workspace, f"{workspace}/output", "", "", 0, *flags)
 
 
 def remove(root: Path) -> None:
