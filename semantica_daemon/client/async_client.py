@@ -1,5 +1,5 @@
-"""The client for anyio: the same calls as `client`, any number of them at once over one connection. Needs anyio, unlike
-the rest of this package."""
+"""The client for anyio: the same calls as `client`, many of them at once over one connection. Needs anyio, unlike the
+rest of this package."""
 
 import itertools
 import math
@@ -31,7 +31,6 @@ from semantica_daemon.client.results import Ack, CancelResult, Event, Job
 from semantica_daemon.client.subscription import events_of
 
 BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-CANCEL_WITHIN_S = 1.0
 
 
 class AsyncClient:
@@ -53,8 +52,9 @@ class AsyncClient:
         self._numbers = itertools.count(1)
         self._replies: dict[int, MemoryObjectSendStream[Json]] = {}
         self._subscriptions: dict[str, MemoryObjectSendStream[Event]] = {}
-        self._early: dict[str, list[Event]] = {}  # of a subscription whose reply is not handled yet
-        self._sending = anyio.Lock()
+        self._subscribing = 0
+        self._early: dict[str, list[Event]] = {}  # of subscriptions whose reply is not handled yet
+        self._lines, self._unsent = anyio.create_memory_object_stream[bytes](math.inf)
         self._is_lost = False
 
     async def __aenter__(self) -> "AsyncClient":
@@ -63,6 +63,7 @@ class AsyncClient:
         self._stream = await anyio.abc.UNIXSocketStream.from_socket(connected)
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._receive)
+        self._tasks.start_soon(self._write)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -70,6 +71,8 @@ class AsyncClient:
         try:
             await self._tasks.__aexit__(None, None, None)  # given the exception, it would raise it inside a group
         finally:
+            self._lines.close()
+            self._unsent.close()
             with anyio.CancelScope(shield=True):
                 await self._stream.aclose()
 
@@ -82,13 +85,12 @@ class AsyncClient:
         self._replies[number] = send
         with send, receive:
             try:
-                await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+                self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
                 return result(await receive.receive())
             except BROKEN:
                 raise ConnectionLost("the daemon closed the connection") from None
             except anyio.get_cancelled_exc_class():
-                with anyio.move_on_after(CANCEL_WITHIN_S, shield=True), suppress(ConnectionLost):
-                    await self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+                self._notify("$/cancelRequest", id=number)
                 raise
             finally:
                 del self._replies[number]
@@ -154,19 +156,27 @@ class AsyncClient:
     @asynccontextmanager
     async def subscribe(self, **params: Any) -> AsyncIterator[MemoryObjectReceiveStream[Event]]:
         """Events from now on, or `since` a sequence, until the block ends or the connection is lost."""
-        name = (await self.call("event.subscribe", **params))["subscription_id"]
         send, receive = anyio.create_memory_object_stream[Event](math.inf)
-        self._subscriptions[name] = send
-        for event in self._early.pop(name, ()):
-            send.send_nowait(event)
         with send, receive:
+            name = await self._subscribe(params, send)
             try:
                 yield receive
             finally:
                 del self._subscriptions[name]
-                with anyio.move_on_after(CANCEL_WITHIN_S, shield=True), suppress(ConnectionLost):
-                    await self.call("event.unsubscribe", subscription_id=name)
-                self._early.pop(name, None)
+                self._notify("event.unsubscribe", subscription_id=name)
+
+    async def _subscribe(self, params: Json, events: MemoryObjectSendStream[Event]) -> str:
+        self._subscribing += 1
+        try:
+            name: str = (await self.call("event.subscribe", **params))["subscription_id"]
+            for event in self._early.pop(name, ()):
+                events.send_nowait(event)
+            self._subscriptions[name] = events
+            return name
+        finally:
+            self._subscribing -= 1
+            if not self._subscribing:
+                self._early.clear()
 
     async def _run(self, job_id: str, number: int) -> str | None:
         """The id of the run with this number, from 0, once it has started; None when the job ends without it."""
@@ -179,16 +189,21 @@ class AsyncClient:
 
     # The connection
 
-    async def _send(self, message: Json) -> None:
+    def _send(self, message: Json) -> None:
+        """Hands the message to the task that writes: a caller that is cancelled must not leave half a message."""
         if self._is_lost:
             raise ConnectionLost("the daemon closed the connection")
-        line = line_of(message)
-        async with self._sending:
-            with anyio.CancelScope(shield=True):  # half a message would end the connection
-                try:
-                    await self._stream.send(line)
-                except BROKEN:
-                    raise ConnectionLost("the daemon closed the connection") from None
+        self._lines.send_nowait(line_of(message))
+
+    def _notify(self, method: str, **params: Any) -> None:
+        """Sends a call without a reply, if the connection is not lost."""
+        with suppress(ConnectionLost, *BROKEN):
+            self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def _write(self) -> None:
+        with suppress(*BROKEN):  # `_receive` finds the connection closed as well
+            async for line in self._unsent:
+                await self._stream.send(line)
 
     async def _receive(self) -> None:
         """Hands each message to the call or subscription that waits for it; ends all of them with the connection."""
@@ -219,5 +234,5 @@ class AsyncClient:
         if name in self._subscriptions:
             for event in events_of(message):
                 self._subscriptions[name].send_nowait(event)
-        elif isinstance(name, str):
+        elif isinstance(name, str) and self._subscribing:
             self._early.setdefault(name, []).extend(events_of(message))

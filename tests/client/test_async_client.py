@@ -119,6 +119,26 @@ async def test_when_the_daemon_is_gone_every_call_and_subscription_ends(home: Pa
                 await client.get(ack["job_id"])
 
 
+HANDLER = """
+from semantica_daemon.client.async_client import AsyncClient
+
+async def parent(ctx, payload):
+    async with AsyncClient() as client:
+        ack = await client.enqueue("semantica.echo", payload, user_tag=ctx.job_id)
+        return (await client.wait(ack["job_id"]))["result_summary"]
+"""
+
+
+def test_an_async_handler_adds_a_job_and_waits_for_it(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "parents.py").write_text(HANDLER)
+    config = f'handler_path = ["{tmp_path}"]\n[daemon]\nmax_slots = 2\n[handlers]\nPARENT = "parents:parent"\n'
+    (home / "config.toml").write_text(config)
+    with Process(home).start() as process:
+        job_id = process.call("job.enqueue", job_type="PARENT", payload={"a": 1})["job_id"]
+        job = process.call("job.wait", job_id=job_id, timeout_ms=PATIENCE_S * 1000)["job"]
+        assert (job["state"], job["result_summary"]) == ("DONE", {"a": 1}), job["error"]
+
+
 async def wait_until_lost(client: AsyncClient, job_id: str) -> None:
     with pytest.raises(ConnectionLost):
         await client.wait(job_id)
