@@ -79,7 +79,7 @@ EVERY = Group("schedules", [
     schedule.ZONE,
     Option("--name NAME", "name of the schedule and its template (default: by the command)"),
     *schedule.POLICIES,
-], "make a schedule instead of a job; prints the schedule's id")  # fmt: skip
+], "make a schedule instead of a job; prints the schedule's name")  # fmt: skip
 EACH = Group("many jobs", [
     Option("--each", "add one job for each line of stdin, which takes the place of {} in the command"),
 ], "{} in --subject, --key, --tag and --group stands for the line as well")  # fmt: skip

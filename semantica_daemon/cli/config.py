@@ -9,6 +9,8 @@ from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.exit_codes import CONFIGURATION
 from semantica_daemon.paths import printable
 
+DEFAULT_QUEUE = {"slots": "as daemon.max_slots", "on_running": "finish", "max_queued": 100_000}
+
 
 def run(arguments: Any, terminal: Terminal) -> None:
     path = printable(terminal.paths.config)
@@ -27,6 +29,9 @@ def run(arguments: Any, terminal: Terminal) -> None:
         return _report_reload(terminal, file)
     path = found.pop("paths", {}).get("config", path)
     terminal.note(path + ("" if os.path.exists(path) else " (no such file: these are the defaults)"))
+    found["queues"]["default"] = DEFAULT_QUEUE | {
+        name: value for name, value in found["queues"].get("default", {}).items() if value is not None
+    }
     tables.pairs(_flat({name: value for name, value in found.items() if name != "file"}))
     for sentence in difference(found):
         terminal.note(sentence)
@@ -60,8 +65,14 @@ def _flat(values: Json, prefix: str = "") -> list[tuple[str, object]]:
         if isinstance(value, dict) and value:
             rows += _flat(value, f"{prefix}{name}.")
         else:
-            rows.append((prefix + name, value if value != {} else "-"))
+            rows.append((prefix + name, _text(value)))
     return rows
+
+
+def _text(value: object) -> object:
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return "-" if value in ({}, "", None) else value
 
 
 WHAT = Option("what WHAT", "reload: read the file again; path: print only its path, without a daemon", nargs="?")

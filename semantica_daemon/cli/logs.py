@@ -8,6 +8,7 @@ from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Opti
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
 from semantica_daemon.cli.parser import whole_number
+from semantica_daemon.cli.selection import LIVE
 from semantica_daemon.client import output
 from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
 from semantica_daemon.client.results import Event
@@ -65,6 +66,9 @@ def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any) ->
         terminal.note(LOG_INCOMPLETE)
     if reply["run_id"] is None and not arguments.follow:
         terminal.note(f"job {prose.short_id(job_id)} has not run: it is {reply['state']}")
+    elif reply["eof"] and reply["next_offset"] == 0 and reply["state"] not in (*LIVE, "DONE") and not arguments.follow:
+        name = f"job {prose.short_id(job_id)}"
+        terminal.note(f"{name} wrote nothing; it {outcome.sentence(job, job_id).removeprefix(f'{name} ')}")
     return reply
 
 

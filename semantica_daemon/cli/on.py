@@ -15,7 +15,7 @@ SCHEDULE = Group("the schedule", [
 ])  # fmt: skip
 COMMAND = Command(
     "Run a command at every event, from now on. The command gets $SEMANTICA_EVENT_KEY and $SEMANTICA_EVENT_VALUE. "
-    "Makes a schedule and prints its id; `semantica add --on-event` waits for the next event only.",
+    "Makes a schedule and prints its name; `semantica add --on-event` waits for the next event only.",
     run,
     [EVENT, *job_options.OF_TEMPLATE, SCHEDULE],
     """

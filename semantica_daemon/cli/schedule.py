@@ -26,7 +26,13 @@ def list_schedules(arguments: Any, terminal: Terminal) -> None:
     found = terminal.call("schedule.list")
     items, nothing = found["schedules"], "no schedule yet; `semantica add --every 'daily 03:00' -- COMMAND` makes one"
     ids = [one["schedule_id"] for one in items]
-    terminal.show(found, ids, lambda: tables.table(COLUMNS, items, "template", nothing))
+    terminal.show(found, ids, lambda: tables.table(columns(items), items, "template", nothing))
+
+
+def columns(schedules: list[Json]) -> tables.Columns:
+    """Says whose time it is when a schedule is in another zone."""
+    is_elsewhere = any(_is_cron(one) and one["timezone"] != times.zone() for one in schedules)
+    return {"next (your time)" if name == "next" and is_elsewhere else name: COLUMNS[name] for name in COLUMNS}
 
 
 def show(arguments: Any, terminal: Terminal) -> None:
@@ -114,8 +120,8 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def print_put(terminal: Terminal, client: Client, done: Json, answer: Json) -> None:
-    """Prints the id of a schedule that was put, and notes its next instants."""
-    terminal.show(answer, [done["schedule_id"]])
+    """Prints the name of a schedule that was put, and notes its next times."""
+    terminal.show(answer, [done["name"]])
     if terminal.quiet:
         return
     found = client.call("schedule.get", schedule_id=done["schedule_id"])
@@ -165,11 +171,14 @@ def _report_trigger(done: Json, terminal: Terminal) -> str:
     last_job.remember(terminal.paths, job_id)
     if not terminal.as_json:
         terminal.print(job_id)
-    return f"added job {prose.short_id(job_id)}; next: {_next(done)}"
+    return f"added job {prose.short_id(job_id)}; {_next(done, terminal)}"
 
 
-def _next(done: Json) -> str:
-    return "-" if done["next_trigger_at"] is None else format.instant_and_delay(done["next_trigger_at"], format.now())
+def _next(done: Json, terminal: Terminal) -> str:
+    if done["next_trigger_at"] is not None:
+        return f"next: {format.instant_and_delay(done['next_trigger_at'], format.now())}"
+    found = terminal.call("schedule.get", schedule_id=done["schedule_id"])
+    return _without_times(found) if found["enabled"] else "the schedule is off"
 
 
 CRON_HELP = "'0 3 * * *', with seconds '30 0 3 * * *', @daily, @hourly, @every 90m, @reboot …"
@@ -207,7 +216,7 @@ COMMAND = Subcommands(
         "list": Command("List all schedules.", list_schedules, examples="semantica schedule list --json"),
         "show": Command("Show everything about one schedule.", show, [NAME], "semantica schedule show nightly"),
         "put": Command(
-            "Make a schedule, or change the one of that name. Prints its id.",
+            "Make a schedule, or change the one of that name. Prints its name.",
             put,
             PUT,
             """
@@ -216,7 +225,7 @@ COMMAND = Subcommands(
   semantica schedule put docs --template docs --on-event git:commit""",
         ),
         "enable": each_name("schedule.enable", "Turn schedules on, from now on.", "nightly",
-                            lambda done, _: f"is on; next: {_next(done)}"),
+                            lambda done, terminal: f"is on; {_next(done, terminal)}"),
         "disable": each_name("schedule.disable", "Turn schedules off.", "nightly",
                              lambda *_: "is off; the jobs it added stay"),
         "trigger": each_name("schedule.trigger", "Add a job now, whatever its cron says. Prints the job's id.",

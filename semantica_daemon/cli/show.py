@@ -1,11 +1,16 @@
 """`semantica show`: everything about one job, and a table of its runs."""
 
+import os
 from collections.abc import Iterator
 
 from semantica_daemon import prose
 from semantica_daemon.cli import ids, tables
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
+from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import age, command, instant, optional, progress, short_json, size, took
+from semantica_daemon.client.client import Client
+from semantica_daemon.client.errors import CallRefused
+from semantica_daemon.client.exit_codes import DATA
 
 RUN_COLUMNS: tables.Columns = {
     "run": "number",
@@ -26,12 +31,23 @@ Rows = Iterator[tuple[str, object]]
 
 def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
-        job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
+        try:
+            job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
+        except CallRefused as refused:
+            raise _schedule_of_that_id(client, arguments.id) or refused from None
     terminal.show(job, [job["job_id"]], lambda: _draw(job))
 
 
+def _schedule_of_that_id(client: Client, text: str) -> CommandFailed | None:
+    try:
+        name = client.call("schedule.get", schedule_id=text)["name"]
+    except CallRefused:
+        return None
+    return CommandFailed(f"that is schedule {name}", f"`semantica schedule show {name}` shows it", DATA)
+
+
 def _draw(job: Json) -> None:
-    tables.pairs([*_identity(job), *_what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)])
+    tables.pairs([*_identity(job), *what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)])
     if job["runs"]:
         tables.heading("runs")
         counts_alike = all(run["attempt"] == run["number"] for run in job["runs"])
@@ -55,7 +71,7 @@ def _identity(job: Json) -> Rows:
     yield "queue", f"{job['queue']}, priority {job['priority']}"
 
 
-def _what_is_run(job: Json) -> Rows:
+def what_is_run(job: Json) -> Rows:
     payload = job["payload"] or {}
     if not command(job):
         yield "payload", short_json(payload) if payload else None
@@ -113,7 +129,8 @@ def _times(job: Json) -> Rows:
     yield "due", optional(instant, job["scheduled_at"] if job["state"] == "SCHEDULED" else None)
     yield "started", optional(instant, job["started_at"])
     if job["finished_at"] is not None:
-        yield "ended", instant(job["finished_at"]) + (f", after {took(job)}" if job["started_at"] else "")
+        after = "last run" if job["run_count"] > 1 else "after"
+        yield "ended", instant(job["finished_at"]) + (f", {after} {took(job)}" if job["started_at"] else "")
     yield "pid", job["pid"] if job["state"] == "RUNNING" else None
 
 
@@ -124,7 +141,7 @@ def _result(job: Json) -> Rows:
     yield "superseded by", job["superseded_by"]
     yield "exit code", job["exit_code"]
     yield "error", f"{error['message']} ({error['code']}, {error['class']})" if error else None
-    yield "hint", hint if error and job["log_path"] else None
+    yield "hint", hint if error and job["log_path"] and os.path.exists(job["log_path"]) else None
     yield "result", optional(short_json, job["result_summary"])
     yield "log", job["log_path"]
 

@@ -10,7 +10,6 @@ from semantica_daemon.client.client import Client
 from semantica_daemon.paths import Paths, printable
 
 OTHER_FOLDER_HINT = "set SEMANTICA_HOME to that folder, or SEMANTICA_SOCKET to a socket of your own"
-SCHEDULE_COLUMNS: tables.Columns = {name: schedule.COLUMNS[name] for name in ("name", "next", "last", "ended")}
 TITLES = {"running": "running", "waiting": "waiting, those in the queue first", "ended": "ended, the last one first"}
 MOST_SHOWN = 10
 
@@ -70,7 +69,9 @@ def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:
             terminal.print(f"… and {more} more: `semantica list --state waiting`")
     if found["schedules"]:
         tables.heading("schedules")
-        tables.table(SCHEDULE_COLUMNS, found["schedules"])
+        columns = schedule.columns(found["schedules"])
+        shown = {name: cell for name, cell in columns.items() if name.startswith(("name", "next", "last", "ended"))}
+        tables.table(shown, found["schedules"])
 
 
 def _waits(queue: Json) -> int:

@@ -77,7 +77,7 @@ def _print_by_rich(
     screen: Any = console.Console(highlight=False, width=max(console.Console().width, _total(widths)))
     drawn: Any = tables.Table(box=None, pad_edge=False, header_style="bold")
     for name, width in widths.items():
-        drawn.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
+        drawn.add_column(name.upper(), no_wrap=True, overflow="ellipsis", width=width)
     for row in rows:
         named = [(name, cell) for name, cell in zip(columns, row, strict=True) if name in widths]
         shown = [cell if name == flexible else _end_of_path(cell, widths[name]) for name, cell in named]

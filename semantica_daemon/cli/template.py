@@ -1,7 +1,7 @@
 """`semantica template`: jobs stored under a name, for schedules and for `--template`."""
 
 from semantica_daemon import environment, prose
-from semantica_daemon.cli import format, job_options, run, tables
+from semantica_daemon.cli import format, job_options, run, show, tables
 from semantica_daemon.cli.command import NAME, Any, Command, Json, Subcommands, Terminal, each_name
 from semantica_daemon.cli.errors import CommandFailed
 
@@ -21,7 +21,12 @@ OF_ONE_JOB = {
     "newest_wins": "the time of change is fixed now: use --subject",
     "deadline": "it would pass once for all of them: use --ttl",
 }
-SHOWN_APART = ("job_type", "payload", "env_vars", "schedule")
+SHOWN_APART = ("job_type", "payload", "env_vars", "schedule", "execution_mode")
+# By the field of a spec, where the words of `show` are others.
+LABELS = {
+    "user_tag": "tag", "chain_group_id": "group", "subject_key": "subject", "max_attempts": "attempts",
+    "backoff_base_ms": "backoff",
+}  # fmt: skip
 
 
 def spec_of(arguments: Any, terminal: Terminal, what: str) -> Json:
@@ -52,7 +57,7 @@ def _what(job: Json) -> str:
     return format.command({"execution_mode": "SUBPROCESS", **job}) or format.short_json(job.get("payload") or {})
 
 
-def show(arguments: Any, terminal: Terminal) -> None:
+def show_template(arguments: Any, terminal: Terminal) -> None:
     found = terminal.call("template.get", template_id=arguments.name)
     terminal.show(found, [found["template_id"]], lambda: tables.pairs(_rows(found)))
 
@@ -63,13 +68,20 @@ def _rows(found: Json) -> list[tuple[str, object]]:
         ("name", found["name"]),
         ("id", found["template_id"]),
         ("type", job["job_type"]),
-        ("what", _what(job)),
+        *show.what_is_run({"execution_mode": "SUBPROCESS", "env_vars": None, **job}),
         ("starts", prose.start(job_options.start_reasons(job, 0), 0, lambda at: "later") or None),
-        *((name, value) for name, value in job.items() if name not in SHOWN_APART),
+        *(_setting(name, value) for name, value in job.items() if name not in SHOWN_APART),
         ("schedules", ", ".join(found["schedules"]) or "-"),
         ("created", format.instant(found["created_at"])),
         ("changed", format.instant(found["updated_at"])),
     ]
+
+
+def _setting(name: str, value: Any) -> tuple[str, object]:
+    label = LABELS.get(name, name.removesuffix("_ms").replace("_", " "))
+    if name.endswith("_ms"):
+        return label, prose.duration(value)
+    return label, format.short_json(value) if isinstance(value, dict) else value
 
 
 def put(arguments: Any, terminal: Terminal) -> None:
@@ -90,7 +102,7 @@ COMMAND = Subcommands(
     "Jobs stored under a name, for schedules and to run again.",
     {
         "list": Command("List all templates.", list_templates, examples="semantica template list --json"),
-        "show": Command("Show everything about one template.", show, [NAME], "semantica template show backup"),
+        "show": Command("Show everything about one template.", show_template, [NAME], "semantica template show backup"),
         "put": Command(
             "Make a template, or change the one of that name. Prints its id.",
             put,

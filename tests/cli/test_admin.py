@@ -284,3 +284,16 @@ def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path)
 )
 def test_what_is_refused_is_one_plain_sentence(line: Line, words: tuple[str, ...], sentence: str) -> None:
     assert line(*words).err.splitlines()[0] == f"semantica: {sentence}"
+
+
+def test_plan_says_that_a_job_would_start_now(line: Line) -> None:
+    assert "starts  it would start now\n" in line("plan", "--", "true").out
+    line("queue", "pause", "--create", "full")
+    assert "starts  when a slot is free\n" in line("plan", "-Q", "full", "--", "true").out
+
+
+def test_config_shows_the_defaults_of_queues_and_no_python(line: Line) -> None:
+    shown = line("config").out
+    assert "queues.default.slots       as daemon.max_slots\n" in shown
+    assert "queues.default.max_queued  100000\n" in shown
+    assert "[]" not in shown

@@ -45,6 +45,7 @@ def test_a_terminal_gets_a_table_by_rich(line: Line, jobs: dict[str, str]) -> No
     result = line.on_terminal("list")
     assert result.code == 0
     assert "\x1b[31mFAILED" in result.out
+    assert "STATE" in result.out
     assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) <= 100 for row in result.out.splitlines())
 
 
@@ -167,6 +168,11 @@ def test_show_prints_everything_about_a_handler(line: Line, jobs: dict[str, str]
     result = line("show", jobs["done"]).out
     assert re.search(r'^payload +{"n": 1}$', result, re.MULTILINE)
     assert re.search(r'^result +{"n": 1}$', result, re.MULTILINE)
+
+
+def test_show_says_how_long_the_last_of_several_runs_took(line: Line) -> None:
+    line("run", "-q", "--attempts", "2", "--backoff", "1ms", "--", "false")
+    assert re.search(r"^ended +\S+, last run \S+$", line("show", "@last").out, re.MULTILINE)
 
 
 def test_show_prints_when_a_job_is_due(line: Line, jobs: dict[str, str]) -> None:

@@ -207,3 +207,11 @@ def test_a_builtin_of_the_shell_names_the_shell(line: Line) -> None:
     result = line("run", "--", "cd", "/tmp")
     assert result.code == 127
     assert result.err.endswith("; cd is a shell builtin: use sh -c 'cd /tmp'\n")
+
+
+def test_a_job_that_could_not_start_wrote_nothing(line: Line) -> None:
+    line("run", "--", "no-such-command")
+    job_id = line("show", "-q", "@last").out[:8]
+    reason = "it failed: no-such-command was not found on the job's PATH"
+    assert line("logs", "@last") == (0, "", f"semantica: job {job_id} wrote nothing; {reason}\n")
+    assert "shows what it wrote" not in line("show", "@last").out

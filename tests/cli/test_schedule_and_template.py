@@ -35,6 +35,12 @@ def test_every_makes_a_schedule_and_prints_its_next_instants(line: Line, daemon:
     )
     assert result.code == 0
     found = daemon.call("schedule.get", schedule_id=result.out.strip())
+    assert found["name"] == result.out.strip()
+    elsewhere = line("show", found["schedule_id"])
+    assert elsewhere.code == 65
+    assert elsewhere.err == (
+        f"semantica: that is schedule {found['name']}\n  `semantica schedule show {found['name']}` shows it\n"
+    )
     assert (found["cron_expression"], found["timezone"], found["enabled"]) == ("30 3 * * *", "Asia/Tokyo", True)
     assert (found["misfire"], found["overlap"]) == ("run_once", "queue")
     assert result.err.startswith(f"semantica: schedule {found['name']} is new; next: 03:30:00")
@@ -66,12 +72,12 @@ def test_every_takes_a_name_policies_conditions_and_another_zone(line: Line, dae
     assert schedule == {"type": "AFTER", "delay_ms": 60_000, "wait_for_idle": True}
 
 
-def test_every_prints_ids_and_json_too(line: Line) -> None:
+def test_every_prints_the_name_and_json_too(line: Line) -> None:
     quiet = line("add", "-q", "--every", "@daily", "--name", "n2", "--", "true")
-    assert (len(quiet.out), quiet.err) == (37, "")
+    assert (quiet.out, quiet.err) == ("n2\n", "")
     answers = line("add", "--json", "--every", "@daily", "--name", "n2", "--", "true").json
     assert (answers["template"]["name"], answers["template"]["created"]) == ("n2", False)
-    assert answers["schedule"]["schedule_id"] == quiet.out.strip()
+    assert answers["schedule"]["name"] == "n2"
 
 
 def test_a_schedule_that_is_refused_leaves_everything_as_it_was(line: Line, daemon: Process) -> None:
@@ -136,7 +142,8 @@ def test_an_unknown_zone_is_reported_also_when_it_is_the_users(line: Line) -> No
 def test_schedules_are_a_table(line: Line, schedule: str) -> None:
     for words in (("schedule",), ("schedule", "list")):
         table = line(*words).out.splitlines()
-        assert table[0].split() == ["NAME", "STATE", "WHEN", "ZONE", "TEMPLATE", "NEXT", "LAST", "ENDED"]
+        head = table[0].replace("NEXT (YOUR TIME)", "NEXT").split()
+        assert head == ["NAME", "STATE", "WHEN", "ZONE", "TEMPLATE", "NEXT", "LAST", "ENDED"]
         assert any(row.split()[:5] == ["yearly", "on", "@yearly", "UTC", "kept"] for row in table)
     ids = line("schedule", "-q").out.split()
     assert line("schedule", "show", "-q", "yearly").out.strip() in ids
@@ -255,7 +262,7 @@ def test_a_template_is_put_changed_and_shown(line: Line) -> None:
     assert (second.out, second.err) == (first.out, "semantica: template mine is changed\n")
     shown = line("template", "show", "mine").out
     assert "make 'it go'\n" in shown
-    assert "starts          when event x is emitted\n" in shown
+    assert "starts       when event x is emitted\n" in shown
     rows = line("template", "list").out.splitlines()
     assert rows[0].split() == ["NAME", "TYPE", "QUEUE", "SCHEDULES", "CHANGED", "WHAT"]
     assert any(row.startswith("mine ") and row.endswith("make 'it go'") for row in rows)
@@ -287,3 +294,26 @@ def test_a_verb_has_help_of_its_own(line: Line) -> None:
     assert "trigger   Add a job now" in line("schedule", "--help").out
     for verb in ("list", "show", "put", "delete", "run"):
         assert "examples:\n  semantica template" in line("template", verb, "--help").out
+
+
+def test_a_schedule_of_another_zone_says_whose_time_it_shows(line: Line) -> None:
+    line("add", "--every", "daily 03:00", "--name", "far", "--zone", "Asia/Tokyo", "--", "true")
+    assert "NEXT (YOUR TIME)" in line("schedule").out
+    assert "NEXT (YOUR TIME)" in line("status").out
+    line("schedule", "delete", "far")
+
+
+def test_a_schedule_that_is_off_adds_a_job_and_says_so(line: Line) -> None:
+    line("add", "--every", "daily 03:00", "--name", "quiet", "--", "true")
+    line("schedule", "disable", "quiet")
+    assert line("schedule", "trigger", "quiet").err.endswith("; the schedule is off\n")
+    line("schedule", "delete", "quiet")
+
+
+def test_a_template_is_shown_in_the_words_of_show(line: Line) -> None:
+    line("template", "put", "worded", "--timeout", "5m", "-t", "nightly", "--attempts", "3", "-e", "MODE=1", "--", "ls")
+    shown = dict(row.split("  ", 1) for row in line("template", "show", "worded").out.splitlines())
+    assert {"command", "folder", "timeout", "tag", "attempts", "environment"} <= shown.keys()
+    assert not any("_" in name for name in shown)
+    assert shown["timeout"].strip() == "5m00s"
+    line("template", "delete", "worded")

@@ -126,7 +126,7 @@ def test_a_watched_list_is_shown_again_when_a_job_changes(line: Line) -> None:
     line("cancel", job_id)
     shown = watch.until(f"{job_id[:8]}  CANCELLED")
     assert shown.count("\x1b[H\x1b[J") == 3, "a screen for each change"
-    assert ("madded" in shown, "mage" in shown) == (True, False), "an age would be wrong after a while"
+    assert ("mADDED" in shown, "mAGE" in shown) == (True, False), "an age would be wrong after a while"
     watch.process.send_signal(2)
     assert watch.result().code == 130
 
