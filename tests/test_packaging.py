@@ -60,6 +60,7 @@ def test_the_wheel_carries_a_manual_page_of_every_command_that_man_renders(wheel
     missing = [name for name in COMMANDS if f"   semantica {name}" not in told.stdout]
     assert missing == ["ls"]
     assert "-Q, --queue NAME" in told.stdout
+    assert "SUPPRESS" not in told.stdout, "options without a help text are left out"
 
 
 WRONG = re.compile(r"\binstall +(-\S+ +)*['\"]?semantica(?!-daemon)\b")
@@ -92,7 +93,7 @@ def test_a_tool_installer_puts_the_command_on_the_path(wheel: Path, tmp_path: Pa
     )
     assert told.stdout.startswith("semantica ")
     units = subprocess.run(
-        [tmp_path / "bin" / "semantica", "service", "--print"], check=True, capture_output=True, env=env
+        [tmp_path / "bin" / "semantica", "service", "install", "--print"], check=True, capture_output=True, env=env
     )
     assert b"Type=notify" in units.stdout
 

@@ -95,7 +95,8 @@ def _takes_value(option: Option) -> bool:
 
 
 def _option_names(options: Options) -> Candidates:
-    return [(one.names[-1], one.settings["help"]) for one in _flat(options) if one.names[0].startswith("-")]
+    shown = [one for one in _flat(options) if one.names[0].startswith("-") and not one.is_hidden]
+    return [(one.names[-1], one.settings["help"]) for one in shown]
 
 
 def _values(command: str, option: Option, word: str, paths: Paths) -> Candidates:

@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.json_types import Any, Json
 
-__all__ = ["NAME", "Any", "Command", "Group", "Json", "Option", "Options", "Subcommands", "Terminal", "each_name"]
+__all__ = [
+    "HIDDEN", "NAME", "Any", "Command", "Group", "Json", "Option", "Options", "Subcommands", "Terminal", "each_name"
+]  # fmt: skip
+
+HIDDEN = "==SUPPRESS=="  # argparse.SUPPRESS, as the help of an option that no help, manual or completion shows
 
 
 class Option:
@@ -28,6 +32,7 @@ class Option:
         self.dest = self.names[-1].lstrip("-").replace("-", "_")
         self.type = type
         self.field = field
+        self.is_hidden = help == HIDDEN
         self.settings: Json = {"help": help, **settings}
 
 

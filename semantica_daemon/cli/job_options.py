@@ -6,7 +6,7 @@ import re
 
 from semantica_daemon import prose
 from semantica_daemon.cli import payload
-from semantica_daemon.cli.command import Any, Group, Json, Option, Options
+from semantica_daemon.cli.command import HIDDEN, Any, Group, Json, Option, Options
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.parser import whole_number
 from semantica_daemon.cli.times import duration, instant
@@ -75,7 +75,7 @@ def _refuse_every(text: str) -> Any:
 
 
 COMMAND = Option("command COMMAND", "the command and its arguments", nargs=argparse.REMAINDER)
-NO_EVERY = Option("--every EVERY", argparse.SUPPRESS, _refuse_every)
+NO_EVERY = Option("--every EVERY", HIDDEN, _refuse_every)
 TYPE = Option("--type TYPE", "job type (default: the command's name; with a subject, the whole command)")
 TEMPLATE = Option("--template NAME", "start from this template; the other options change it")
 WHAT_IS_RUN = [

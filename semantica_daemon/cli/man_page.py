@@ -72,6 +72,8 @@ def _arguments(command: Command) -> str:
 
 def _options(options: Options) -> Iterator[str]:
     for one in options:
+        if isinstance(one, Option) and one.is_hidden:
+            continue
         if isinstance(one, Option):
             names = [f"\\fB{_text(name)}\\fR" for name in one.names if name.startswith("-")]
             values = [f"\\fI{_text(_value(one))}\\fR"] if _value(one) else []

@@ -48,6 +48,7 @@ def test_candidates_are_the_names_that_exist_now(line: Line, words: dict[str, st
     assert first_column("list", "--state", "runn") == ["running"]
     assert first_column("run", "--on-running", "") == ["finish", "cancel"]
     assert first_column("run", "--ta") == ["--tag"]
+    assert first_column("run", "--ev") == [], "hidden: it exists only to name another command"
     assert first_column("run", "--cwd", "") == [":files"]
     assert first_column("run", "--tag", "x", "make", "te") == [":command 1"]
     assert first_column("add", "--", "") == [":command 0"]
