@@ -58,7 +58,7 @@ def past(text: str, now: int | None = None) -> int:
     """Epoch milliseconds of an instant that is over: a duration ago, the last such time of day, or a date."""
     now = format.now() if now is None else now
     words = " ".join(text.lower().split()).removesuffix(" ago")
-    if re.fullmatch(rf"({PART})+", words):
+    if re.fullmatch(PARTS, words):
         return max(0, now - duration(words))
     try:
         is_future = words.startswith(("in ", "+", "tomorrow"))
