@@ -55,7 +55,6 @@ class Writer:
         self._closed = False
         self._is_busy = False
         self._one_by_one = 0
-        self._always_slow = database.always_synced
         self._checkpoint_due = False
         self._checkpoint_error: CheckpointFailed | None = None
         self._checkpoint_failures = 0
@@ -91,7 +90,8 @@ class Writer:
         self._is_busy = True
         batch = self._queue.take(1 if self._one_by_one else MOST_IN_BATCH)
         self._one_by_one = max(0, self._one_by_one - 1)
-        if self._always_slow or any(entry.slow for entry in batch) or self._clock_was_set(self._read_clock()):
+        synced = self._database.always_synced
+        if synced or any(entry.slow for entry in batch) or self._clock_was_set(self._read_clock()):
             self._commit_in_thread(batch)
         else:
             self._commit_inline(batch)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from semantica_daemon.config import Config, DaemonSection, LimitsSection
 from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.reload import LIVE, change_to
+from semantica_daemon.store.tx import Tx
 from tests.engine.commands import sh
 from tests.harness import Harness, Process
 
@@ -29,6 +31,20 @@ async def test_more_slots_start_a_job_that_waits(real: Harness, tmp_path: Path) 
     assert (found["file"]["changed"], found["daemon"]["max_slots"]) == (["daemon.max_slots"], 3)
     assert [(await real.ended(job_id))["state"] for job_id in (third, *first)] == ["DONE"] * 3
     assert (await real.call("admin.stats"))["system"]["slots"] == 3
+
+
+async def test_full_durability_moves_commits_off_the_loop(real: Harness) -> None:
+    """A synced commit waits for the disk."""
+    threads: list[threading.Thread] = []
+
+    def note_thread(tx: Tx, request: None) -> None:
+        threads.append(threading.current_thread())
+
+    await real.daemon.commands.run(note_thread, None, slow=False)
+    await reload(real, '[daemon]\nmax_slots = 2\ndurability = "full"\n')
+    await real.daemon.commands.run(note_thread, None, slow=False)
+    loop = threading.current_thread()
+    assert [thread is loop for thread in threads] == [True, False]
 
 
 async def test_rules_of_queues_and_of_the_machine_change(real: Harness) -> None:
