@@ -25,7 +25,7 @@ HEAVY = {"rich", "typing", "pathlib", "asyncio", "subprocess", "msgspec", "anyio
 OTHER_TOOLS = {
     "top": "status", "ps": "list", "rm": "cancel", "kill": "cancel", "rerun": "retry", "inspect": "show",
     "follow": "logs -f", "pause": "queue pause", "enqueue": "add", "shutdown": "stop", "crontab": "schedule",
-    "enable": "service install", "journalctl": "service logs",
+    "enable": "service install", "journalctl": "service logs", "reload": "config reload", "watch": "list --watch",
 }  # fmt: skip
 
 
