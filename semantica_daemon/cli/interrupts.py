@@ -20,6 +20,10 @@ class Detached(BaseException):
     """Raised by a signal that ends `semantica run`; the note about it is printed already."""
 
 
+class CallTimedOut(BaseException):
+    """No TimeoutError: the connection handles that itself, and goes on waiting."""
+
+
 class Interrupts:
     """Handles signals from its construction on. Before the job's id is known the first signal is only kept."""
 
@@ -67,23 +71,22 @@ class Interrupts:
         """Raises Detached unless Ctrl-C is pressed twice."""
         job = self._call("job.get")
         what = "stays in the queue" if job is not None and job["state"] in WAITING_STATES else "goes on"
-        now = number == signal.SIGINT
+        is_ctrl_c = number == signal.SIGINT
         how = f"follow it with `semantica logs -f {name}`, cancel it with `semantica cancel {name}`"
         ends = "; its stdin ends now" if self._stdin is not None and self._stdin.is_open else ""
-        self._terminal.note(f"job {name} {what}; {how}{' or another Ctrl-C now' if now else ''}{ends}")
-        again = signal.sigtimedwait(SIGNALS, AGAIN_WITHIN_S) if now else None
-        if again is None or again.si_signo != signal.SIGINT:
+        self._terminal.note(f"job {name} {what}; {how}{' or another Ctrl-C now' if is_ctrl_c else ''}{ends}")
+        if not is_ctrl_c or _next_signal(AGAIN_WITHIN_S) != signal.SIGINT:
             raise Detached
 
     def _call(self, method: str, **params: Any) -> Any:
         """The result, or None if no answer comes. The call has a connection of its own, because the other one may be
         in the middle of a reply."""
-        signal.signal(signal.SIGALRM, _give_up)
+        signal.signal(signal.SIGALRM, _end_call)
         signal.setitimer(signal.ITIMER_REAL, CALL_TIMEOUT_S)
         try:
             with Client(self._terminal.paths, autostart=False) as client:
                 return client.call(method, job_id=self._job_id, **params)
-        except (Detached, CallRefused, ConnectionLost, NoDaemon):
+        except (CallTimedOut, CallRefused, ConnectionLost, NoDaemon):
             return None
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -95,5 +98,17 @@ class Interrupts:
         raise Detached
 
 
-def _give_up(number: int, frame: object) -> None:
-    raise Detached
+def _next_signal(seconds: float) -> int:
+    """The number of the next blocked signal; SIGALRM if none comes in time. macOS has no sigtimedwait."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return signal.sigwait((*SIGNALS, signal.SIGALRM))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # discards an alarm that came together with another signal
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+
+
+def _end_call(number: int, frame: object) -> None:
+    raise CallTimedOut

@@ -58,6 +58,27 @@ def test_a_second_ctrl_c_cancels_the_job_and_shows_its_last_output(line: Line) -
     assert line("show", "@last", "--json").json["state"] == "CANCELLED"
 
 
+AS_ON_MACOS = """
+import signal, sys
+del signal.sigtimedwait
+from semantica_daemon.cli import main
+main.run(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_needs_no_system_call_that_macos_lacks(line: Line) -> None:
+    command = [sys.executable, "-c", AS_ON_MACOS, "run", "--", "sh", "-c", ENDS_WITH_A_WORD]
+    pipe = subprocess.PIPE
+    begun = StartedCommand(subprocess.Popen(command, stdout=pipe, stderr=pipe, env=line.env, cwd=line.cwd))
+    begun.until("begun\n")
+    begun.signal(signal.SIGINT)
+    begun.until("or another Ctrl-C now", "err")
+    begun.signal(signal.SIGINT)
+    result = begun.result()
+    assert (result.code, result.out) == (130, "begun\ncleaned up\n")
+    assert "was cancelled" in result.err.splitlines()[-1]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_job_at_once_on_request(line: Line, number: signal.Signals) -> None:
     begun = line.start("run", "--cancel-on-interrupt", "--", "sh", "-c", ENDS_WITH_A_WORD)
