@@ -1,5 +1,7 @@
-"""`semantica service`: the daemon as a service of systemd or launchd, which start it at login."""
+"""`semantica service`: installs, shows and uninstalls the daemon as a service of systemd or launchd, which start it at
+login; prints its log. `client/unit.py` has the commands of the manager, `unit_files.py` the files."""
 
+import contextlib
 import os
 import pwd
 import shlex
@@ -16,18 +18,17 @@ from semantica_daemon.paths import printable
 
 MANAGER = "launchd" if unit.IS_MACOS else "systemd"
 NOT_REACHABLE = f"{MANAGER} does not answer for this user"
-LOG_IN = "log in as this user on a machine that runs systemd; `semantica` also works without a service"
+LOG_IN = f"log in as this user on a machine that runs {MANAGER}; `semantica` also works without a service"
 LINGER = "it starts when you log in; `loginctl enable-linger` lets it start when the machine starts"
 SHOWN_LINES = 50
 
 
 def show_status(arguments: Any, terminal: Terminal) -> None:
-    if arguments.print:
-        return _print_files(terminal)
     is_installed = unit.is_installed(terminal.paths)
     found = {"manager": MANAGER, "installed": is_installed, "files": [printable(file) for file in unit.files()]}
     if is_installed:
-        found |= {"up_to_date": _is_up_to_date(terminal), "reachable": unit.is_reachable(), **_seen_by_systemd()}
+        found |= {"up_to_date": unit_files.are_current(terminal.paths), "reachable": unit.is_reachable()}
+        found |= _seen_by_systemd()
     terminal.show(found, draw=lambda: tables.pairs((name, _text(value)) for name, value in found.items()))
     if not is_installed:
         terminal.note("no service is installed for this daemon; `semantica service install` installs one")
@@ -50,13 +51,6 @@ def _text(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list) else value
-
-
-def _is_up_to_date(terminal: Terminal) -> bool:
-    try:
-        return all(open(path).read() == text for path, text in unit_files.rendered(terminal.paths).items())
-    except OSError:
-        return False
 
 
 def install(arguments: Any, terminal: Terminal) -> None:
@@ -92,19 +86,18 @@ def _running_jobs(terminal: Terminal) -> int:
 
 def uninstall(arguments: Any, terminal: Terminal) -> None:
     if arguments.print:
-        for command in unit.removing():
+        removed = [("rm", printable(file)) for file in unit.files()]
+        for command in [*unit.removing(), *removed, *unit.rereading()]:
             terminal.print(shlex.join(command))
-        for file in unit.files():
-            terminal.print(shlex.join(("rm", printable(file))))
         return
     if not unit.is_installed(terminal.paths):
         raise CommandFailed("no service is installed for this daemon", "", NO_DAEMON)
     _need_manager()
     _run_all(unit.removing())
     for file in unit.files():
-        os.remove(file)
-    if not unit.IS_MACOS:
-        unit.run(("systemctl", "--user", "daemon-reload"))
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(file)
+    _run_all(unit.rereading())
     terminal.note("uninstalled; the jobs are kept, and the next command that needs the daemon starts it")
 
 
@@ -131,7 +124,7 @@ def _need_manager() -> None:
 
 def _run_all(commands: "list[unit.Command]") -> None:
     for command in commands:
-        if (done := unit.run(command)).returncode:
+        if (done := unit.run(command, unit.CHANGE_TIMEOUT_S)).returncode:
             raise CommandFailed(
                 f"{shlex.join(command)}: {done.stderr.strip()}", "`semantica service status`", TEMPORARY
             )
@@ -143,7 +136,7 @@ FOLLOW = Option("-f, --follow", "go on with new lines")
 COMMAND = Subcommands(
     "The daemon as a service of systemd or launchd, which start it when you log in.",
     {
-        "status": Command("Show whether it is installed and runs.", show_status, [PRINT], "semantica service status"),
+        "status": Command("Show whether it is installed and runs.", show_status, [], "semantica service status"),
         "install": Command(
             "Install the service and start it. A daemon with running jobs is left alone until `semantica restart`.",
             install,

@@ -1,4 +1,5 @@
-"""The unit files of systemd/ and launchd/ with the paths of this installation. `client/unit.py` knows their places."""
+"""Renders the unit files of systemd/ and launchd/ with the paths of this installation, writes them, and compares them
+with those that are installed. `client/unit.py` knows their places."""
 
 import os
 import sys
@@ -59,6 +60,14 @@ def _quoted(word: str) -> str:
     """For systemd, which replaces % and undoes \\ and quotes."""
     escaped = word.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
     return word if escaped == word and word.split() == [word] else f'"{escaped}"'
+
+
+def are_current(paths: Paths) -> bool:
+    """Whether every file is there as this version would write it."""
+    try:
+        return all(Path(path).read_bytes() == text.encode() for path, text in rendered(paths).items())
+    except OSError:
+        return False
 
 
 def write(path: str, text: str) -> None:

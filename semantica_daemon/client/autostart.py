@@ -131,7 +131,7 @@ def _start_once(paths: Paths, report: Report) -> socket.socket:
 def _start_unit(paths: Paths, report: Report) -> socket.socket:
     """Through the service manager, which would otherwise start a second daemon at the next login."""
     for command in unit.starting():
-        done = unit.run(command)
+        done = unit.run(command, unit.CHANGE_TIMEOUT_S)
     for _ in attempts(READY_WITHIN_S if done.returncode == 0 else 0, RETRY_EVERY_S):
         if done.returncode == 0 and (connection := _try_connect(paths)) is not None:
             report(f"started the daemon (service {unit.LABEL if unit.IS_MACOS else unit.NAME}, log {paths.log})")

@@ -13,8 +13,9 @@ NAME = "semantica.service"
 SOCKET_NAME = "semantica.socket"
 LABEL = "semantica.daemon"
 LISTEN = "ListenStream="
-MANAGER_TIMEOUT_S = 660.0  # more than TimeoutStartSec of the unit, for which `systemctl start` waits
-NOT_FOUND = 127
+QUERY_TIMEOUT_S = 10.0
+CHANGE_TIMEOUT_S = 660.0  # more than TimeoutStartSec of the unit, for which `systemctl start` waits
+NOT_RUN = 127  # the return code of a command that could not be run, or took too long
 
 Command = Sequence[str]
 
@@ -61,7 +62,7 @@ def enabling() -> list[Command]:
     """The commands that make the manager start the unit at login."""
     if IS_MACOS:
         return [("launchctl", "bootstrap", domain(), files()[0])]
-    return [("systemctl", "--user", "daemon-reload"), ("systemctl", "--user", "enable", "--quiet", NAME)]
+    return [*rereading(), ("systemctl", "--user", "enable", "--quiet", NAME)]
 
 
 def starting() -> list[Command]:
@@ -78,25 +79,30 @@ def removing() -> list[Command]:
     return [("systemctl", "--user", "disable", "--quiet", "--now", SOCKET_NAME, NAME)]
 
 
+def rereading() -> list[Command]:
+    """The commands after which the manager knows that files were written or removed."""
+    return [] if IS_MACOS else [("systemctl", "--user", "daemon-reload")]
+
+
 def is_reachable() -> bool:
     """Whether this user's manager answers: it is not there in a container, or while the user is not logged in."""
     command = ("launchctl", "print", domain()) if IS_MACOS else ("systemctl", "--user", "show", "--property=Version")
-    return run(command).returncode == 0
+    return run(command, QUERY_TIMEOUT_S).returncode == 0
 
 
 def properties(*names: str) -> dict[str, str]:
     """Properties of the service as systemd knows it; empty where systemd does not answer."""
     wanted = [f"--property={name}" for name in names]
-    found = run(("systemctl", "--user", "show", *wanted, NAME)).stdout
+    found = run(("systemctl", "--user", "show", *wanted, NAME), QUERY_TIMEOUT_S).stdout
     return {name: value for name, _, value in (line.partition("=") for line in found.splitlines())}
 
 
-def run(command: Command) -> "subprocess.CompletedProcess[str]":
+def run(command: Command, timeout_s: float) -> "subprocess.CompletedProcess[str]":
     env = {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}  # a cron job does not have it
     try:
         return subprocess.run(
             command, env=env, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace",
-            timeout=MANAGER_TIMEOUT_S, check=False,
+            timeout=timeout_s, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(command, NOT_FOUND, "", f"{command[0]}: {error}")
+        return subprocess.CompletedProcess(command, NOT_RUN, "", f"{command[0]}: {error}")

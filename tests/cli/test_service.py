@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon.client import unit
 from tests.cli.user_systemd import UserSystemd
 from tests.harness import PATIENCE_S
 
@@ -108,6 +109,17 @@ def test_a_daemon_with_running_jobs_is_left_alone_until_it_is_restarted(systemd:
     assert pid(systemd) == main_pid(systemd) != before
 
 
+def test_a_service_with_a_missing_or_unreadable_file_can_be_seen_and_uninstalled(systemd: UserSystemd) -> None:
+    systemd.login()
+    semantica(systemd, "service", "install")
+    unit = systemd.home / ".config" / "systemd" / "user" / "semantica.service"
+    unit.write_bytes(b"\xff")
+    assert "the files are of another version" in semantica(systemd, "service", "status")
+    unit.unlink()
+    assert "uninstalled" in semantica(systemd, "service", "uninstall")
+    assert list(systemd.home.glob(".config/systemd/user/semantica*")) == []
+
+
 @pytest.fixture
 def alone(empty_home: Path) -> UserSystemd:
     """The environment of a user for whom no systemd is running."""
@@ -119,6 +131,27 @@ def test_without_systemd_nothing_is_installed(alone: UserSystemd) -> None:
     assert "no service is installed" in semantica(alone, "service", "uninstall", code=69)
     assert "no service is installed" in semantica(alone, "service")
     assert list(alone.home.iterdir()) == [alone.home / "run"]
+
+
+def test_print_shows_every_command_of_an_uninstall(alone: UserSystemd) -> None:
+    *stop, remove, remove_other, reload = semantica(alone, "service", "uninstall", "--print").splitlines()
+    assert stop == ["systemctl --user disable --quiet --now semantica.socket semantica.service"]
+    assert [line.partition(" ")[0] for line in (remove, remove_other)] == ["rm", "rm"]
+    assert reload == "systemctl --user daemon-reload"
+
+
+def test_a_manager_that_hangs_delays_a_start_only_for_a_moment(
+    alone: UserSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is started without it."""
+    hanging = alone.home / "bin" / "systemctl"
+    hanging.parent.mkdir()
+    hanging.write_text("#!/bin/sh\nexec sleep 600\n")
+    hanging.chmod(0o755)
+    monkeypatch.setenv("PATH", str(hanging.parent), prepend=":")
+    monkeypatch.setattr(unit, "QUERY_TIMEOUT_S", 0.1)
+    assert unit.is_reachable() is False
+    assert unit.properties("StatusText") == {}
 
 
 def test_the_printed_units_pass_systemd_analyze(alone: UserSystemd) -> None:
