@@ -7,7 +7,7 @@ marshalled list of messages, each a tuple of its kind and its fields; both ends 
 import marshal
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 STREAMS_SUFFIX = ".streams"
 TAIL_SUFFIX = ".tail"
@@ -81,12 +81,11 @@ class Spawned(NamedTuple):
 
 
 class SpawnFailed(NamedTuple):
-    """`part`: what failed, the "command", its "cwd", its "workspace" or the "supervisor"; `retryable`: a later try may
-    succeed."""
+    """`part`: what failed; `retryable`: a later try may succeed."""
 
     run_id: str
     message: str
-    part: str
+    part: Literal["command", "cwd", "cgroup", "workspace", "supervisor"]
     errno: int
     retryable: bool
 
