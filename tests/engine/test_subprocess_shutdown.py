@@ -84,7 +84,7 @@ def test_a_second_signal_does_not_wait_for_the_runs_but_leaves_none(daemon: Star
     process.signal(signal.SIGTERM)
     assert process.process is not None
     assert process.process.wait(40) == 0, "not after the minute of grace"
-    until(lambda: gone(pids), 5)
+    until(lambda: gone(pids))
     assert rows(home, "SELECT state, json_extract(error, '$.code') FROM jobs") == [("FAILED", "E_SHUTDOWN")]
 
 
@@ -102,7 +102,7 @@ def test_killed_it_leaves_nothing_running_and_the_next_one_retries_only_then(
         os.kill(supervisor, signal.SIGSTOP)
     process.kill()
     if kept:
-        until(lambda: gone([*pids, supervisor]), 5)
+        until(lambda: gone([*pids, supervisor]))
     else:
         os.kill(supervisor, signal.SIGKILL)
     process.start()
@@ -127,7 +127,7 @@ def test_a_process_that_has_the_pid_of_a_dead_run_is_not_touched(daemon: Start, 
     job_id = enqueue(process, sh("echo $$; exec sleep 600"))
     (pid,) = pids_of(process, job_id)
     process.kill()
-    until(lambda: gone([pid]), 5)
+    until(lambda: gone([pid]))
     bystander = subprocess.Popen(["sleep", "600"])
     connection = sqlite3.connect(home / "meta.db", isolation_level=None)
     connection.execute("DROP TRIGGER job_runs_process_is_final")
