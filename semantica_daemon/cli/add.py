@@ -5,7 +5,7 @@ import socket
 import time
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, payload, repeat, schedule
+from semantica_daemon.cli import job_options, last_job, other_folder, payload, repeat, schedule
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now, shell_hint
@@ -27,6 +27,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
             raise CommandFailed(f"add: --{one.dest} needs --every", "--every 'daily 03:00' makes a schedule")
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
+        other_folder.warn(client, terminal)
         ack = client.call("job.enqueue", **payload.complete(client, spec))
     _print_ack(terminal, ack, "generation" in spec)
     if (hint := shell_hint(arguments.command)) and not os.path.exists(arguments.command[0]):

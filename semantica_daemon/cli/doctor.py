@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from semantica_daemon import PROTOCOL, VERSION, prose
-from semantica_daemon.cli import config, format, job_table, machine, status
+from semantica_daemon.cli import config, format, job_table, machine, other_folder
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.client import daemon_lock
 from semantica_daemon.client.autostart import daemon_environment
@@ -145,8 +145,8 @@ def _daemon(client: Client, paths: Paths) -> Iterator[Finding]:
         is_ready = health["status"] == "ready"
         yield OK if is_ready else WARN, "daemon", f"{health['status']}, up {prose.duration(health['uptime_ms'])}", ""
         yield _same_version(health)
-        if other_folder := status.uses_other_folder(in_force, paths):
-            yield WARN, "data folder", other_folder, status.OTHER_FOLDER_HINT
+        if text := other_folder.sentence(in_force, paths):
+            yield WARN, "data folder", text, other_folder.hint(paths)
         yield _storage(health["parts"]["writer"])
         yield _processes(health["parts"]["processes"])
         slots = health["parts"]["dispatcher"]["slots"]

@@ -36,6 +36,8 @@ def run(arguments: list[str]) -> None:
         spec, quiet = parse(arguments)
         line = request(spec)
         paths = locations.find(os.environ)
+        if "SEMANTICA_SOCKET" not in os.environ:
+            os.stat(paths.database)  # fails when the daemon has another data folder, of which `add` warns
         connection = _connect(paths.socket)
     except (OSError, ValueError, ImportError):
         return

@@ -6,7 +6,16 @@
 from collections.abc import Callable
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, outcome, payload, progress_line, raw_terminal, stdin
+from semantica_daemon.cli import (
+    job_options,
+    last_job,
+    other_folder,
+    outcome,
+    payload,
+    progress_line,
+    raw_terminal,
+    stdin,
+)
 from semantica_daemon.cli.add import print_notes
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
@@ -22,6 +31,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
     spec = job_options.job_spec(arguments)
     job_id = ""
     with terminal.client() as client:
+        other_folder.warn(client, terminal)
         sender = _sender(arguments, terminal)
         interrupts = Interrupts(terminal, arguments.cancel_on_interrupt, sender)
         try:

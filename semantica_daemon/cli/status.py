@@ -1,15 +1,11 @@
 """`semantica status`: one screen with the daemon, its queues, the live jobs and the last ones that ended."""
 
-import os
-
 from semantica_daemon import VERSION, prose
-from semantica_daemon.cli import config, ids, job_table, queue, schedule, show, tables
+from semantica_daemon.cli import config, ids, job_table, other_folder, queue, schedule, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT
 from semantica_daemon.client.client import Client
-from semantica_daemon.paths import Paths, printable
 
-OTHER_FOLDER_HINT = "set SEMANTICA_HOME to that folder, or SEMANTICA_SOCKET to a socket of your own"
 TITLES = {"running": "running", "waiting": "waiting, those in the queue first", "ended": "ended, the last one first"}
 MOST_SHOWN = 10
 
@@ -28,8 +24,8 @@ def run(arguments: Any, terminal: Terminal) -> None:
         starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, found["waiting"])
     live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]
     terminal.show(found, live, lambda: _draw(found, starts, terminal))
-    if other_folder := uses_other_folder(in_force, terminal.paths):
-        terminal.note(f"{other_folder}: {OTHER_FOLDER_HINT}")
+    if text := other_folder.sentence(in_force, terminal.paths):
+        terminal.note(f"{text}; {other_folder.hint(terminal.paths)}")
     for sentence in config.difference(in_force):
         terminal.note(sentence)
 
@@ -41,14 +37,6 @@ def _waiting(client: Client) -> list[Json]:
         page = client.call("job.list", state=[state], sort="oldest", limit=MOST_SHOWN, **job_table.HIDDEN)
         found += page["items"][: MOST_SHOWN - len(found)]
     return found
-
-
-def uses_other_folder(in_force: Json, paths: Paths) -> str:
-    """Returns a sentence when the daemon on this socket has another data folder than this shell would use, else ""."""
-    of_daemon, of_shell = in_force["paths"]["data"], printable(paths.data)
-    if os.path.realpath(of_daemon) == os.path.realpath(of_shell):
-        return ""
-    return f"the daemon on {printable(paths.socket)} uses the data folder {of_daemon}, this shell would use {of_shell}"
 
 
 def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:

@@ -172,7 +172,7 @@ def _spawn(paths: Paths, writer: int) -> "subprocess.Popen[bytes]":
         )  # fmt: skip
     except OSError as error:
         raise NoDaemon(
-            f"cannot start {sys.executable or 'python'}: {error}; run semanticad by hand", INTERNAL
+            f"cannot start {sys.executable or 'python'}: {error}; `semantica doctor` shows more", INTERNAL
         ) from None
     finally:
         os.close(writer)

@@ -31,7 +31,7 @@ def connect_or_start(paths: Paths, *, start: bool = True, report: Report = lambd
             # The job of a daemon that is gone is being ended, and a daemon started here would be ended with it.
             raise NoDaemon(f"the daemon that started this job is gone ({missing})") from None
         if not start:
-            hint = "leave out --no-autostart, or run semanticad"
+            hint = "leave out --no-autostart, or run `semantica status`"
             raise NoDaemon(f"no daemon is running ({missing}): {hint}") from None
     from semantica_daemon.client import autostart  # noqa: PLC0415
 

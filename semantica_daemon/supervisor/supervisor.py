@@ -14,6 +14,7 @@ from contextlib import suppress
 from semantica_daemon.processes import cgroups
 from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
+from semantica_daemon.supervisor import leftovers
 from semantica_daemon.supervisor.channel import Channel
 from semantica_daemon.supervisor.inputs import Inputs
 from semantica_daemon.supervisor.messages import (
@@ -34,7 +35,6 @@ FINAL_WAIT_S = 10
 IDLE_MS = 5000  # without a run, before empty workspaces are removed
 REMOVE_AT_EXIT_S = 1
 MAX_UNUSED = 10_000
-MAX_NAMED = 10
 SIGNAL_BYTES = 128  # one record of signalfd
 
 
@@ -188,9 +188,7 @@ class Supervisor:
             self._close(run, keeps_processes=bool(left))
 
     def _end_leftovers(self, run: Run, left: list[Process]) -> None:
-        names = [f"{process.name} ({process.pid})" for process in left[:MAX_NAMED]]
-        names += ["…"] if len(left) > MAX_NAMED else []
-        run.log.note(f"its main process has ended and left {len(left)} behind, which are ended: {', '.join(names)}")
+        run.log.note(leftovers.sentence(run.request.argv, left))
         self._report_growth(run)
         self._channel.send(LeftoversFound(run.run_id))
         self._trees.signal(run, signal.SIGTERM)

@@ -260,6 +260,22 @@ def test_a_daemon_with_another_data_folder_is_noticed(line: Line, daemon: Proces
     assert "data folder" not in line("status").err + line("run", "--", *COMMAND, "status").err
 
 
+def test_a_shell_with_another_home_is_warned_before_it_adds_a_job(home: Path, tmp_path: Path) -> None:
+    mine = Line(home, tmp_path, SEMANTICA_HOME="", HOME=str(home / "a"), XDG_RUNTIME_DIR=str(home), XDG_DATA_HOME="")
+    other = Line(home, tmp_path, **{**mine.env, "HOME": str(home / "b")})
+    (home / "a").mkdir()
+    try:
+        assert mine("add", "--", "true").code == 0
+        assert mine("run", "--", "true").err == ""
+        for words in (("add", "--", "true"), ("run", "--", "true")):
+            result = other(*words)
+            assert result.code == 0
+            assert f"uses the data folder {home}/a/.local/share/semantica, this shell would use {home}/b/" in result.err
+            assert f"SEMANTICA_HOME={home}/b/.local/share/semantica gives this shell a daemon of its own" in result.err
+    finally:
+        mine("stop")
+
+
 def test_a_stopped_daemon_is_not_waited_for_for_ever(home: Path, tmp_path: Path) -> None:
     """One that hangs: the wait of `stop` has its own limit."""
     line = Line(home, tmp_path)

@@ -1,6 +1,7 @@
 """`semantica logs`: what a job has written, by stream, by attempt, by its last lines, and as it comes."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,10 @@ def test_a_job_that_could_not_start_wrote_nothing(line: Line) -> None:
     reason = "it failed: no-such-command was not found on the job's PATH"
     assert line("logs", "@last") == (0, "", f"semantica: job {job_id} wrote nothing; {reason}\n")
     assert "shows what it wrote" not in line("show", "@last").out
+
+
+def test_a_process_that_is_left_running_is_named_by_its_command(line: Line) -> None:
+    result = line("run", "--", "sh", "-c", "sleep 100 & echo started")
+    named = r"\[semantica: the command left 1 process running, which was ended: sleep 100 \(\d+\)\]\n"
+    assert (result.code, result.out) == (0, "started\n")
+    assert re.fullmatch(named, result.err)

@@ -157,7 +157,7 @@ async def test_what_is_left_of_it_at_its_end_is_ended_and_named(house: Harness) 
     pids = await first_line_as_json(house, job_id)
     assert (job["state"], gone(*pids)) == ("DONE", True)
     text = await output(house, job_id)
-    assert "left 2 behind" in text
+    assert "the command left 2 processes running, which were ended: " in text
     assert all(f"({pid})" in text for pid in pids)
 
 
