@@ -1,5 +1,6 @@
 """What every command file imports: the declaration of a command and of its options, the terminal, the JSON types."""
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 
 from semantica_daemon.cli.terminal import Terminal
@@ -9,7 +10,7 @@ __all__ = [
     "HIDDEN", "NAME", "Any", "Command", "Group", "Json", "Option", "Options", "Subcommands", "Terminal", "each_name"
 ]  # fmt: skip
 
-HIDDEN = "==SUPPRESS=="  # argparse.SUPPRESS, as the help of an option that no help, manual or completion shows
+HIDDEN = argparse.SUPPRESS  # as the help of an option that no help, manual or completion shows; compared by identity
 
 
 class Option:
@@ -32,7 +33,7 @@ class Option:
         self.dest = self.names[-1].lstrip("-").replace("-", "_")
         self.type = type
         self.field = field
-        self.is_hidden = help == HIDDEN
+        self.is_hidden = help is HIDDEN
         self.settings: Json = {"help": help, **settings}
 
 
