@@ -78,14 +78,15 @@ def plan_retry(generation: int, force: bool, lane: Lane | None, live: list[Live]
         raise NotEnded(
             f"job {same.job_id}, of the same generation, is {same.state}", "wait for its end", job_id=same.job_id
         )
-    if lane and lane.generation > generation and not force:
+    is_behind = lane is not None and lane.generation > generation
+    if lane and is_behind and not force:
         raise Stale(
             f"a newer generation of its lane is known: {lane.generation}, in job {lane.job_id}",
             "set force to run the older generation all the same",
             newest_job_id=lane.job_id,
             newest_generation=lane.generation,
         )
-    return _against([job for job in live if job.generation < generation], 0, generation, owner)
+    return _against([] if is_behind else live, 0, generation, owner)
 
 
 def _against(older: list[Live], most: int, generation: int, owner: Owner) -> Plan:

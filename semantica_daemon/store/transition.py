@@ -28,8 +28,8 @@ WHERE number = ?
 """
 END_WAITING = """
 UPDATE jobs
-SET state = ?, finished_at = ?, updated_at = ?, superseded_by = ?, event_count = ?, last_event = ?,
-    claim_class = 0, blocked_by = NULL
+SET state = ?, finished_at = ?, updated_at = ?, superseded_by = coalesce(?, superseded_by), event_count = ?,
+    last_event = ?, claim_class = 0, blocked_by = NULL
 WHERE number = ?
 """
 # The event of a job that comes into a state. RUNNING has none: the start of the run emits job.started.

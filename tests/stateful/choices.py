@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from semantica_daemon.model.outcome import CRASHED, SHUT_DOWN, Outcome
 from semantica_daemon.wire.run import Error
-from tests.stateful.timetable import PERIODS
+from tests.stateful.timetable import INTERVALS, PERIODS, REBOOT
 from tests.store.steps import BAD, GOOD, HOPELESS
 
 IDLE, POWER = {"wait_for_idle": True}, {"require_charging": True}
@@ -21,7 +21,7 @@ WAITS: list[dict[str, Any]] = [
 SPEC: dict[str, list[Any]] = {
     "job_type": ["semantica.noop", "semantica.noop", "semantica.echo"],
     "execution_mode": [None, None, "SUBPROCESS"],
-    "queue": ["default", "default", "one", "small"],
+    "queue": ["default", "default", "one", "small", "extra"],
     "subject_key": ["a", "a", "a", "b", None],
     "generation": [None, None, 1, 1, 2, 0, -1, -2],
     "supersede": ["lane", "lane", "lane", "subject", "none"],
@@ -38,6 +38,9 @@ SPEC: dict[str, list[Any]] = {
     "backoff_base_ms": [0, 100],
     "on_interrupt": ["fail", "requeue"],
     "idempotency_key": [None, None, None, None, "k", "l"],
+    "force": [False, False, True],
+    "environment": [None, None, None, {"A": "1"}, {"A": "2", "B": "1"}, {"A": "1", "TOKEN": "x"}],
+    "env_vars": [None, None, None, None, {"C": "3"}, {"TOKEN": "y"}],
 }
 UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had"), unstarted=True)
 OUTCOMES = [GOOD, GOOD, BAD, BAD, HOPELESS, CRASHED, SHUT_DOWN, UNSTARTED]
@@ -47,10 +50,25 @@ EVENTS = [("e", None), ("e", "1"), ("c", "1"), ("c", "2"), ("c", None), ("d", "2
 FACTS = [(True, True), (True, True), (True, True), (True, False), (False, True), (False, False)]
 SETS_MS = [1000, -1000, 3_600_000, -3_600_000, 86_400_000, -7 * 86_400_000]
 NAMES = ["s", "t"]
+QUEUES = ["default", "one", "small", "extra", "extra", "none"]
+SETTINGS = [{"slots": 0}, {"slots": 1}, {"slots": 2}, {"max_queued": 2}, {"slots": 2, "max_queued": 6}, {}]
+ALL_SLOTS = [0, 0, 1, 2, 4]
+PAYLOADS = [None, None, {"argv": ["false"]}]
+REPEATS: list[dict[str, Any]] = [
+    *({"cron_expression": one} for one in PERIODS),
+    *({"cron_expression": one} for one in INTERVALS),
+    {"cron_expression": REBOOT},
+    {"every_ms": 3000},
+    {"every_ms": 7000},
+    {"on_event": "e"},
+    {"on_event": "c"},
+    {"on_event": "c", "event_value": "1"},
+]
 SCHEDULE: dict[str, list[Any]] = {
     "name": NAMES,
     "template_id": NAMES,
-    "cron_expression": list(PERIODS),
+    "repeat": REPEATS,
+    "jitter_ms": [0, 0, 0, 40, 4000],
     "enabled": [True, True, True, False],
     "misfire": ["run_once", "skip", "run_all"],
     "overlap": ["queue", "queue", "skip", "supersede"],
@@ -78,11 +96,17 @@ def spec_of(drawn: dict[str, Any], now: int) -> dict[str, Any]:
     spec["debounce_ms"], spec["max_wait_ms"] = (in_lane and spec.pop("debounce")) or (None, None)
     spec.pop("debounce", None)
     spec["stop_when_lost"] = bool(needy) and spec["stop_when_lost"]
+    spec["force"] = spec["force"] and spec["generation"] is not None
     spec["deadline"] = None if spec["deadline"] is None else now + spec["deadline"]
     return spec
 
 
 def template_of(drawn: dict[str, Any]) -> dict[str, Any]:
     """What a template may say: nothing that is good for one job only."""
-    timeless = {"generation": None, "deadline": None, "idempotency_key": None}
+    timeless = {"generation": None, "deadline": None, "idempotency_key": None, "environment": None}
+    timeless["env_vars"] = drawn["env_vars"] if "TOKEN" not in (drawn["env_vars"] or {}) else None
     return spec_of({**drawn, **timeless, "time": ("AFTER", 50) if drawn["time"] else None}, 0)
+
+
+def schedule_of(drawn: dict[str, Any]) -> dict[str, Any]:
+    return {**drawn["repeat"], **{field: value for field, value in drawn.items() if field != "repeat"}}

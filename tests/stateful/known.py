@@ -1,6 +1,6 @@
 """The values of `reference`: a job, its lane, its arrival, and the two clocks it goes by."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semantica_daemon.store.run_transition import Running
@@ -26,6 +26,19 @@ class Time:
         return None if moment is None else self.now + moment - self.elapsed
 
 
+@dataclass(frozen=True)
+class Environment:
+    """What the caller handed over: its variables, the names of those that are secret, and whether they are gone."""
+
+    variables: dict[str, str]
+    secrets: list[str]
+    left_out: bool = False
+
+    @property
+    def without_secrets(self) -> "Environment":
+        return replace(self, left_out=bool(self.secrets))
+
+
 @dataclass
 class Job:
     """`at` is a time of the clock; `delay_until` and `expires` are moments of the time that has passed. `has_come`: it
@@ -44,6 +57,7 @@ class Job:
     unheard: set[str] = field(default_factory=set)
     unmet_conditions: set[tuple[str, str]] = field(default_factory=set)
     awaits_turn: bool = False
+    has_room: bool = False  # of its lane: it runs, or is the one of its lane that may be started
     opened: bool = False  # its last gate was opened: the same commit makes it QUEUED
     postponed_since: int | None = None
     schedule_id: str | None = None
@@ -55,6 +69,8 @@ class Job:
     superseded_by: str | None = None
     begun: bool = False
     claim_attempts: int = 0
+    retry_of: str | None = None
+    environment: Environment | None = None
 
     @property
     def queue(self) -> str:
@@ -82,26 +98,42 @@ class Job:
 
 @dataclass
 class Known:
-    """What is known of a lane."""
+    """What is known of a lane. `generations`: the first job of each; `newest_job`: the last retry of the newest."""
 
     newest: int
     owner: str
     generations: dict[int, str]
     interrupts: int = 0
+    newest_job: str = ""
+
+    def job_of(self, generation: int) -> str | None:
+        return self.newest_job if generation == self.newest else self.generations.get(generation)
 
 
 @dataclass
 class Arrival:
-    """A new job as it will be: `winner` has superseded it before it came, `older` is what it finds of its lane."""
+    """A new job as it will be: `winner` has superseded it before it came, `older` is what it finds of its lane.
+    `is_behind`: a retry of a generation that is not the newest. `may_interrupt`: what runs, if its spec says so."""
 
     job: Job
     owner: str
     older: list[Job]
     winner: str | None = None
+    is_behind: bool = False
+    may_interrupt: bool = True
 
     @property
     def waiting(self) -> list[Job]:
         return [job for job in self.older if job.state in WAITING]
+
+
+def environment_of(spec: dict[str, Any]) -> Environment | None:
+    """Only commands have one."""
+    given = spec.get("environment")
+    if spec["execution_mode"] != "SUBPROCESS" or given is None:
+        return None
+    secrets = sorted(name for name in given if "TOKEN" in name)
+    return Environment({name: value for name, value in given.items() if name not in secrets}, secrets)
 
 
 def lane_of(spec: dict[str, Any]) -> Lane | None:

@@ -20,13 +20,20 @@ from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import Reading, set_clock
 from tests.builders import NOW, Store
-from tests.stateful.known import Time
+from tests.stateful.known import Environment, Time
+from tests.stateful.queue_settings import Queues
 from tests.stateful.reference import Reference
+from tests.stateful.retries import Retries
 from tests.stateful.timetable import Timetable
 from tests.store import invariants
 
 SLOTS = 3
 QUEUES = {"one": QueueRules(slots=1), "small": QueueRules(max_queued=3)}
+
+
+def environment_from(row: dict[str, Any]) -> Environment:
+    variables, secrets = msgspec.json.decode(row["variables"]), msgspec.json.decode(row["secrets"] or "[]")
+    return Environment(variables, secrets, bool(row["left_out"]))
 
 
 class OpenedStore(RuleBasedStateMachine):
@@ -38,8 +45,10 @@ class OpenedStore(RuleBasedStateMachine):
         self.time = Time(NOW)
         self.uptime, self.boots = 0, 1
         self.store = Store(self.home / "meta.db", SLOTS, QUEUES)
-        self.model = Reference(SLOTS, {"one": 1}, {"small": 3}, self.time)
-        self.timetable = Timetable(self.model)
+        self.queues = Queues(SLOTS, {"one": {"slots": 1}, "small": {"max_queued": 3}})
+        self.model = Reference(self.queues, self.time)
+        self.retries = Retries(self.model)
+        self.timetable = Timetable(self.model, lambda job_id: self.store.job(job_id)["schedule_delay_ms"] or 0)
         self.starts, self.was_set_back = 0, False
         self.live: list[StoredEvent] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
@@ -101,8 +110,11 @@ class OpenedStore(RuleBasedStateMachine):
         if self.claiming or asked:
             self.model.claim(found)
             self.as_claimed |= {claim.run.run_id: claim.job for claim in found}
-        assert len(self.model.running()) <= SLOTS
-        assert sum(job.queue == "one" for job in self.model.running()) <= 1
+        assert not found or len(self.model.running()) <= self.queues.max_slots
+        for one in found:
+            queue, environment = one.job.queue, self.model.jobs[one.run.job_id].environment
+            assert sum(job.queue == queue for job in self.model.running()) <= self.queues.slots(queue)
+            assert (one.environment and msgspec.json.decode(one.environment)) == (environment and environment.variables)
 
     # What always holds
 
@@ -114,7 +126,8 @@ class OpenedStore(RuleBasedStateMachine):
             assert found == (job.state, job.generation, job.attempts, job.run_count, job.stale)
             assert job.stop or row["claim_attempts"] == job.claim_attempts
             assert (row["superseded_by"], row["stop_state"]) == (job.superseded_by, job.stop)
-            assert row["schedule_id"] == job.schedule_id
+            assert (row["schedule_id"], row["retry_of"]) == (job.schedule_id, job.retry_of)
+            assert msgspec.json.decode(row["payload"]) == job.spec["payload"]
             if job.state == "QUEUED":
                 assert row["expires_at"] == self.time.shown(job.expires)
             if job.state == "SCHEDULED":
@@ -130,8 +143,23 @@ class OpenedStore(RuleBasedStateMachine):
         for schedule_id, schedule in self.timetable.schedules.items():
             row = rows[schedule_id]
             found = (row["name"], row["template_id"], row["next_trigger_at"], row["last_triggered_at"])
-            assert found == (schedule.asked.name, schedule.template_id, schedule.next, schedule.last)
+            following = self.timetable.shown(schedule, schedule.next)
+            assert found == (schedule.asked.name, schedule.template_id, following, schedule.last)
+            assert bool(row["enabled"]) == schedule.is_on
             assert sum(not job.awaits_turn for job in self.model.of_schedule(schedule_id)) <= 1
+
+    @invariant()
+    def environments_are_the_model_s(self) -> None:
+        """Each content once, with its secrets or without."""
+        rows = {row["environment_id"]: row for row in self.store.rows("SELECT * FROM environments")}
+        contents = {(row["variables"], row["secrets"], row["left_out"]) for row in rows.values()}
+        assert len(contents) == len(rows)
+        for job_id, number in self.environment_ids().items():
+            expected, row = self.model.jobs[job_id].environment, rows.get(number or 0)
+            assert (row and environment_from(row)) == expected
+
+    def environment_ids(self) -> dict[str, int | None]:
+        return {row["id"]: row["environment_id"] for row in self.store.rows("SELECT id, environment_id FROM jobs")}
 
     @invariant()
     def the_store_is_sound(self) -> None:
@@ -139,6 +167,7 @@ class OpenedStore(RuleBasedStateMachine):
         invariants.check_stream(self.store)
         invariants.check_states(self.store)
         invariants.check_lanes(self.store)
+        invariants.check_retries(self.store)
         invariants.check_rooms(self.store)
         invariants.check_ready(self.store)
         invariants.check_waiting(self.store)

@@ -13,23 +13,22 @@ from semantica_daemon.errors import GenerationOwner, IdempotencyConflict, QueueF
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.wire.job import Ack
-from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, lane_of
+from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, environment_of, lane_of
+from tests.stateful.queue_settings import Queues
 
 NEEDS = [(False, False), (False, True), (True, False), (True, True)]
 DAY = 86_400_000
+OF_THE_CALL = {"force": None, "environment": None}  # no part of what a key stands for
 
 
 @dataclass
 class Reference:
-    max_slots: int
-    slots: dict[str, int]
-    max_queued: dict[str, int]
+    queues: Queues
     time: Time
     facts: tuple[bool, bool] = (False, False)
     jobs: dict[str, Job] = field(default_factory=dict)
     lanes: dict[Lane, Known] = field(default_factory=dict)
     keys: dict[str, tuple[dict[str, Any], str, int]] = field(default_factory=dict)
-    paused: dict[str, int | None] = field(default_factory=dict)
     positions: int = 0
     interrupts: Counter[str] = field(default_factory=Counter)
 
@@ -59,7 +58,8 @@ class Reference:
         same, job_id, until = self.keys.get(spec["idempotency_key"], ({}, "", -1))
         if until <= self.time.elapsed:
             return None
-        return job_id if same == spec else IdempotencyConflict
+        is_same = {**same, **OF_THE_CALL} == {**spec, **OF_THE_CALL}
+        return job_id if is_same else IdempotencyConflict
 
     def decide(self, spec: dict[str, Any], schedule_id: str | None = None) -> Arrival | str | type[Refusal]:
         """A refusal, the id of a job that is known already, or a new one."""
@@ -68,15 +68,18 @@ class Reference:
         generation = self._generation(spec, known) if lane else spec["generation"] or 0
         owner = "server" if spec["generation"] is None else "client"
         new = Job("", spec, len(self.jobs), generation=generation, schedule_id=schedule_id)
+        new.environment = environment_of(spec)
         in_lane = [job for job in self.live() if lane and job.lane == lane]
         if known and owner != known.owner and (in_lane or generation <= known.newest):
             return GenerationOwner
-        if known and generation in known.generations:
-            return known.generations[generation]
+        if known and (recorded := known.job_of(generation)):
+            if not spec.get("force") or generation < known.newest or self.jobs[recorded].state in LIVE:
+                return recorded
+            new.retry_of = recorded
         if known and generation < known.newest:
-            return Arrival(new, owner, [], known.generations[known.newest])
+            return Arrival(new, owner, [], known.newest_job)
         arrival = Arrival(new, owner, [job for job in self.live() if lane and self._gives_way(job, spec)])
-        return QueueFull if self._is_full(arrival) else arrival
+        return QueueFull if self.is_full(arrival) else arrival
 
     def _generation(self, spec: dict[str, Any], known: Known | None) -> int:
         given: int | None = spec["generation"]
@@ -84,12 +87,12 @@ class Reference:
             return given
         return known.newest + 1 if known else 1
 
-    def _is_full(self, arrival: Arrival) -> bool:
+    def is_full(self, arrival: Arrival) -> bool:
         """Whoever it supersedes in its queue makes way for it."""
         queue = arrival.job.queue
         depth = sum(job.state in WAITING and job.queue == queue for job in self.jobs.values())
         makes_room = any(job.queue == queue for job in arrival.waiting)
-        return not makes_room and depth >= self.max_queued.get(queue, 10**9)
+        return not makes_room and depth >= self.queues.max_queued(queue)
 
     def _gives_way(self, job: Job, spec: dict[str, Any]) -> bool:
         if job.lane is None:
@@ -103,17 +106,20 @@ class Reference:
         self._time(job, [older.postponed_since for older in waiting if older.lane == job.lane])
         for older in waiting:
             self.end(older, "SUPERSEDED", job_id)
-        if job.lane and not arrival.winner:
+        if job.lane and not arrival.winner and not arrival.is_behind:
             known = self.lanes.setdefault(job.lane, Known(job.generation, arrival.owner, {}))
-            self._outdate(arrival.older, job)
-            known.newest, known.owner = job.generation, arrival.owner
+            self._outdate(arrival.older, job, arrival.may_interrupt)
+            known.newest, known.owner, known.newest_job = job.generation, arrival.owner, job_id
         if job.lane:
-            self.lanes[job.lane].generations[job.generation] = job_id
+            self.lanes[job.lane].generations.setdefault(job.generation, job_id)
+        if arrival.is_behind and job.lane:
+            job.stale, job.superseded_by = True, self.lanes[job.lane].newest_job
         if arrival.winner:
             job.state, job.superseded_by = "SUPERSEDED", arrival.winner
         else:
             self._wait_or_queue(job)
         self.jobs[job_id] = job
+        self.queues.used.add(job.queue)
         self._next_turn(job.schedule_id)
         return job
 
@@ -141,12 +147,12 @@ class Reference:
         else:
             self._queue(job)
 
-    def _outdate(self, older: list[Job], by: Job) -> None:
+    def _outdate(self, older: list[Job], by: Job, may_interrupt: bool) -> None:
         """The interruptions that count are those of the running job's own lane."""
         for job in [job for job in older if job.state == "RUNNING" and job.stop is None]:
             known = self.lanes[job.lane or ("", "")]
             job.stale, job.superseded_by = True, by.id
-            if by.spec["on_running"] == "cancel" and known.interrupts < by.spec["max_interrupts"]:
+            if may_interrupt and by.spec["on_running"] == "cancel" and known.interrupts < by.spec["max_interrupts"]:
                 job.stop = "SUPERSEDED"
                 known.interrupts += 1
 
@@ -161,19 +167,19 @@ class Reference:
             job.begun = job.spec["execution_mode"] != "SUBPROCESS"
             job.attempts += 1
             job.run_count += 1
-            assert (one.run.attempt, one.run.started_at) == (job.attempts, self.time.now)
+            found = (one.run.attempt, one.run.run_number, one.run.started_at)
+            assert found == (job.attempts, job.run_count, self.time.now)
 
     def _next_to_start(self) -> list[Job]:
         found: list[Job] = []
-        busy = {job.lane for job in self.running()} - {None}
         queued = [job for job in self.jobs.values() if job.state == "QUEUED"]
         for job in sorted(queued, key=lambda job: job.order):
             taken = sum(other.queue == job.queue for other in found)
-            free = self.slots.get(job.queue, self.max_slots) - self._running(job.queue) - taken
-            if self._running() + len(found) >= self.max_slots:
+            free = self.queues.slots(job.queue) - self._running(job.queue) - taken
+            if self._running() + len(found) >= self.queues.max_slots:
                 break
-            may_start = free > 0 and not {job.queue, "*"} & self.paused.keys()
-            if may_start and self.fits(job.need) and job.lane not in busy and not self._skip(job):
+            may_start = free > 0 and self.queues.may_start(job.queue)
+            if may_start and self.fits(job.need) and job.has_room and not self._skip(job):
                 found.append(job)
         return found
 
@@ -201,10 +207,9 @@ class Reference:
         assert places == sorted(places)
         for job in chosen:
             self._queue(job)
-        for queue in [
-            queue for queue, until in self.paused.items() if until is not None and until <= self.time.elapsed
-        ]:
-            del self.paused[queue]
+        paused = self.queues.paused
+        for queue in [queue for queue, until in paused.items() if until is not None and until <= self.time.elapsed]:
+            del paused[queue]
 
     def queue_opened(self, told: list[str]) -> None:
         """Those whose last gate was opened by this commit, in the order `told`."""
@@ -224,7 +229,8 @@ class Reference:
         instants: list[int | None] = [job.spec["deadline"] for job in waiting]
         instants += [self.time.shown(job.expires) for job in waiting if job.state == "QUEUED"]
         fit = [job for job in waiting if job.state == "SCHEDULED" and not job.unmet and self.fits(job.need)]
-        return instants + [self.time_of(job) for job in fit] + [self.time.shown(at) for at in self.paused.values()]
+        instants += [self.time_of(job) for job in fit]
+        return instants + [self.time.shown(until) for until in self.queues.paused.values()]
 
     def needed_from(self, which: int) -> int | None:
         """When somebody begins to wait for idle (0) or power (1): 0 is now, None never."""
@@ -237,14 +243,15 @@ class Reference:
     def lose(self) -> list[str]:
         """What waits in a queue and no longer may waits again; the runs that have to stop."""
         unfit = [job for job in self.live() if not self.fits(job.need)]
-        for job in unfit:
-            job.state = "SCHEDULED" if job.state == "QUEUED" else job.state
+        for job in [job for job in unfit if job.state == "QUEUED"]:
+            job.state = "SCHEDULED"
+            self._pass_room_on(job)
         return [job.run.run_id for job in unfit if job.run and job.spec["stop_when_lost"]]
 
-    def emit(self, key: str, value: str | None) -> list[str]:
-        """Latched, and never for what comes later; a condition wants the value too."""
+    def emit(self, key: str, value: str | None, among: set[str]) -> list[str]:
+        """Latched, and never for what comes later; a condition wants the value too. `among`: those before it."""
         matched = []
-        for job in [job for job in self.jobs.values() if job.state == "SCHEDULED"]:
+        for job in [job for job in self.jobs.values() if job.state == "SCHEDULED" and job.id in among]:
             if key in job.unheard or (key, value) in job.unmet_conditions:
                 matched.append(job.id)
                 job.unheard.discard(key)
@@ -265,6 +272,7 @@ class Reference:
             job.at, job.delay_until, job.has_come = None, self.time.elapsed + at - self.time.now, False
         if state == "SCHEDULED":
             job.state = state
+            self._pass_room_on(job)
         elif state == "QUEUED":
             self._queue(job)
         else:
@@ -330,12 +338,22 @@ class Reference:
     def _queue(self, job: Job) -> None:
         self.positions += 1
         job.state, job.position, job.has_come = "QUEUED", self.positions, True
+        in_room = (other for other in self.live() if other.has_room and other.lane == job.lane and other is not job)
+        job.has_room = job.lane is None or not any(in_room)
         job.expires = None if job.spec["ttl_ms"] is None else self.time.elapsed + job.spec["ttl_ms"]
 
     def end(self, job: Job, state: str, by: str | None = None) -> None:
         job.state = state
         job.superseded_by = by or job.superseded_by
+        self._pass_room_on(job)
         self._next_turn(job.schedule_id)
+
+    def _pass_room_on(self, job: Job) -> None:
+        """A lane has room for one job; the others of it that are QUEUED have it in turn."""
+        had_it, job.has_room = job.has_room and job.lane is not None, False
+        waiting = [other for other in self.live() if other.state == "QUEUED" and other.lane == job.lane]
+        if had_it and waiting:
+            min(waiting, key=lambda other: other.order).has_room = True
 
     def _next_turn(self, schedule_id: str | None) -> None:
         """When nobody of the schedule has it, the first who waits for it."""

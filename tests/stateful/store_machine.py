@@ -19,18 +19,21 @@ from semantica_daemon.store.writes.claim import claim
 from semantica_daemon.store.writes.clock import set_clock
 from semantica_daemon.store.writes.emit import Emit, emit
 from semantica_daemon.store.writes.enqueue import enqueue
+from semantica_daemon.store.writes.environments import tidy_at_start
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.store.writes.promote import Due, Promote, promote
-from semantica_daemon.store.writes.queues import pause, resume
+from semantica_daemon.store.writes.queues import configure, pause, resume
+from semantica_daemon.store.writes.queues import delete as delete_queue
 from semantica_daemon.store.writes.recover import recover
-from semantica_daemon.wire.job import CancelParams
-from semantica_daemon.wire.queue import PauseParams, ResumeParams
+from semantica_daemon.store.writes.retry import retry
+from semantica_daemon.wire.job import CancelParams, RetryParams
+from semantica_daemon.wire.queue import ConfigureParams, DeleteQueueParams, PauseParams, ResumeParams
 from semantica_daemon.wire.schedule import PutScheduleParams, ScheduleParams
 from semantica_daemon.wire.template import PutTemplateParams, TemplateParams
 from tests.builders import Store, admitted
 from tests.stateful import choices
-from tests.stateful.choices import names, outcomes, picks, spec_of, specs, template_of
+from tests.stateful.choices import names, outcomes, picks, schedule_of, spec_of, specs, template_of
 from tests.stateful.known import LIVE, Job
 from tests.stateful.opened_store import QUEUES, SLOTS, OpenedStore
 from tests.store.steps import BAD
@@ -54,7 +57,7 @@ class StoreMachine(OpenedStore):
             spec["generation"] = None
         elif spec["generation"] is not None or (known and spec["priority"]):
             spec["generation"] = max(0, (known.newest if known else 0) + (spec["generation"] or 1))
-        return spec
+        return spec | {"force": spec["force"] and spec["generation"] is not None}
 
     @rule(drawn=specs)
     def enqueues(self, drawn: dict[str, Any]) -> None:
@@ -78,6 +81,16 @@ class StoreMachine(OpenedStore):
         given: dict[str, Any] = {"job_type": "semantica.noop", **({"priority": priority} if priority else {})}
         with self.commit(enqueue, admitted(**given, template_id=name)) as told:
             self.timetable.enqueue(name, given, told)
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(pick=picks, force=st.booleans(), payload=st.sampled_from(choices.PAYLOADS))
+    def retries_a_job(self, pick: int, force: bool, payload: dict[str, Any] | None) -> None:
+        """Mostly one that has ended, and a newer one rather than an older."""
+        ended = [job for job in self.model.jobs.values() if job.state not in LIVE]
+        chosen = list(self.model.jobs.values()) if pick % 8 == 0 or not ended else ended[-6:]
+        job = chosen[pick % len(chosen)]
+        with self.commit(retry, RetryParams(job_id=job.id, force=force, payload=payload)) as told:
+            self.retries.retry(job, force, payload, told)
 
     # What runs
 
@@ -178,7 +191,9 @@ class StoreMachine(OpenedStore):
     @rule(said=st.sampled_from(choices.EVENTS))
     def emits(self, said: tuple[str, str | None]) -> None:
         with self.commit(emit, Emit(*said)) as told:
-            assert sorted(told.matched) == sorted(self.model.emit(*said))
+            before = set(self.model.jobs)
+            assert told.fired == self.timetable.emit(*said, iter(self.told))
+            assert sorted(told.matched) == sorted(self.model.emit(*said, before))
             assert not told.more
 
     @rule(facts=st.sampled_from(choices.FACTS), at_once=st.booleans())
@@ -207,18 +222,37 @@ class StoreMachine(OpenedStore):
             assert step == ms
             self.timetable.clock_was_set()
 
-    @precondition(lambda self: len(self.model.jobs) % 4 == 3 and not self.model.paused)
+    # Queues
+
+    @precondition(lambda self: len(self.model.jobs) % 4 == 3 and not self.queues.paused)
     @rule(queue=st.sampled_from(choices.PAUSABLE), after=st.none() | st.integers(1, 100))
     def pauses(self, queue: str | None, after: int | None) -> None:
         with self.commit(pause, PauseParams(queue, after)):
-            self.model.paused[queue or "*"] = None if after is None else self.time.elapsed + after
+            self.queues.pause(queue or "*", None if after is None else self.time.elapsed + after)
 
-    @precondition(lambda self: self.model.paused)
+    @precondition(lambda self: self.queues.paused)
     @rule(pick=picks)
     def resumes(self, pick: int) -> None:
-        queue = list(self.model.paused)[pick % len(self.model.paused)]
+        queue = list(self.queues.paused)[pick % len(self.queues.paused)]
         with self.commit(resume, ResumeParams(None if queue == "*" else queue)):
-            del self.model.paused[queue]
+            del self.queues.paused[queue]
+
+    @rule(queue=st.sampled_from(choices.QUEUES), given=st.sampled_from(choices.SETTINGS))
+    def configures_a_queue(self, queue: str, given: dict[str, int]) -> None:
+        with self.commit(configure, ConfigureParams(queue, given.get("slots"), None, given.get("max_queued"))) as told:
+            self.queues.configure(queue, given, told)
+
+    @rule(slots=st.sampled_from(choices.ALL_SLOTS))
+    def configures_all_queues(self, slots: int) -> None:
+        with self.commit(configure, ConfigureParams(slots=slots)) as told:
+            self.queues.configure_all(slots, told)
+
+    @rule(queue=st.sampled_from(choices.QUEUES))
+    def deletes_a_queue(self, queue: str) -> None:
+        is_named = any(one.spec["queue"] == queue for one in self.timetable.templates.values())
+        live = sum(job.queue == queue for job in self.model.live())
+        with self.commit(delete_queue, DeleteQueueParams(queue)) as told:
+            self.queues.delete(queue, live, is_named, told)
 
     # Templates and schedules
 
@@ -236,7 +270,7 @@ class StoreMachine(OpenedStore):
 
     @rule(drawn=choices.schedules)
     def puts_a_schedule(self, drawn: dict[str, Any]) -> None:
-        asked = PutScheduleParams(**drawn)
+        asked = PutScheduleParams(**schedule_of(drawn))
         with self.commit(schedules.put, asked) as told:
             self.timetable.put(asked, told)
 
@@ -275,8 +309,17 @@ class StoreMachine(OpenedStore):
         step = self.transact([Command(set_clock, self.reading)], claiming=False).results[0]
         assert step == (0 if rebooted else set_by)
         self.timetable.clock_was_set()
+        if rebooted:
+            self.timetable.machine_started(iter(self.told))
+            self.model.queue_opened(self.queued)
         became = self.transact([Command(recover, frozenset())], claiming=False).results[0]
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)
         self.model.queue_opened(self.queued)
+        self.transact([Command(tidy_at_start, None)], claiming=False)
+        for job in self.model.live():
+            job.environment = job.environment and job.environment.without_secrets
+        assert {number for number in self.environment_ids().values() if number} == {
+            row["environment_id"] for row in self.store.rows("SELECT environment_id FROM environments")
+        }

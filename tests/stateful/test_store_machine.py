@@ -70,8 +70,14 @@ def arrivals(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> lis
     other = drawn(chance, choices.SPEC)
     return [
         (9, lambda: machine.enqueues(drawn=spec)),
+        (3 if machine.model.jobs else 0, lambda: retries_a_job(machine, chance)),
         (1, lambda: machine.batches_with_poison_inside(first=spec, spoilt=spec, last=other)),
     ]
+
+
+def retries_a_job(machine: StoreMachine, chance: Random) -> None:
+    force, payload = chance.random() < 0.5, chance.choice(choices.PAYLOADS)
+    machine.retries_a_job(pick=chance.randrange(10**6), force=force, payload=payload)
 
 
 def runs(machine: StoreMachine, chance: Random) -> list[Way]:
@@ -118,10 +124,13 @@ def schedules(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> li
 
 def odd(machine: StoreMachine, chance: Random) -> list[Way]:
     pick, outcome = chance.randrange(10**6), chance.choice(OUTCOMES)
-    set_by = chance.choice([0, 0, 60_000])
+    set_by, queue = chance.choice([0, 0, 60_000]), chance.choice(choices.QUEUES)
     ways: list[Way] = [
         (3, lambda: machine.restarts(away=chance.choice([0, 5000]), set_by=set_by, rebooted=pick % 2 == 0)),
-        (8 if machine.model.paused else 1, lambda: pause_or_resume(machine, chance)),
+        (8 if machine.queues.paused else 1, lambda: pause_or_resume(machine, chance)),
+        (2, lambda: machine.deletes_a_queue(queue=queue)),
+        (1, lambda: machine.configures_a_queue(queue=queue, given=chance.choice(choices.SETTINGS))),
+        (1, lambda: machine.configures_all_queues(slots=chance.choice(choices.ALL_SLOTS))),
     ]
     if machine.model.jobs:
         ways.append((3, lambda: machine.cancels(pick=pick)))
@@ -131,7 +140,7 @@ def odd(machine: StoreMachine, chance: Random) -> list[Way]:
 
 
 def pause_or_resume(machine: StoreMachine, chance: Random) -> None:
-    if machine.model.paused:
+    if machine.queues.paused:
         machine.resumes(pick=chance.randrange(100))
     else:
         machine.pauses(queue=chance.choice(PAUSABLE), after=chance.choice([None, 50]))
@@ -148,6 +157,7 @@ def test_a_long_walk_through_the_verbs(walk: int) -> None:
             step(machine, chance, walk % len(SUBJECTS))
             machine.rows_are_the_model_s()
             machine.schedules_are_the_model_s()
+            machine.environments_are_the_model_s()
             machine.the_store_is_sound()
         machine.what_was_told_live_is_what_is_replayed()
     except BaseException as error:

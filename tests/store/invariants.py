@@ -18,12 +18,23 @@ STATE_AFTER = {
     "job.started": RUNNING, **{event: event.removeprefix("job.").upper() for event in ENDS},
 }  # fmt: skip
 
+COUNTED = """
+SELECT id, queue, state
+FROM jobs
+WHERE (SELECT min(sequence) FROM job_events WHERE job_number = number) > (
+  SELECT coalesce(max(sequence), 0)
+  FROM job_events AS deleted
+  WHERE event_type = 'queue.deleted' AND deleted.queue = jobs.queue
+)
+"""
+
 
 def check(store: Store, counted: bool = True) -> None:
     """`counted` is off where a test has removed or forged rows behind the store's back."""
     check_stream(store)
     check_states(store)
     check_lanes(store)
+    check_retries(store)
     check_rooms(store)
     check_ready(store)
     check_runs(store)
@@ -75,13 +86,12 @@ def check_states(store: Store) -> None:
 
 
 def check_lanes(store: Store) -> None:
-    """One job of a lane waits at most, it is the newest, and the lane knows it."""
-    live = store.rows(
-        f"SELECT * FROM jobs WHERE state IN {LIVE} AND subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL"
-    )
-    waiting = Counter((job["subject_key"], job["job_type"]) for job in live if job["state"] != RUNNING)
+    """Of a lane at most one job runs, and one waits that is the newest, as the lane knows. A retry of an older
+    generation may wait besides, marked as stale; a generation has one live job."""
+    live = store.rows(f"SELECT * FROM jobs WHERE state IN {LIVE} AND subject_key <> '' AND supersede <> 'none'")
     running = Counter((job["subject_key"], job["job_type"]) for job in live if job["state"] == RUNNING)
-    assert all(count == 1 for count in (*waiting.values(), *running.values()))
+    generations = Counter((job["subject_key"], job["job_type"], job["generation"]) for job in live)
+    assert all(count == 1 for count in (*running.values(), *generations.values()))
     known = {(lane["subject_key"], lane["job_type"]): lane for lane in store.rows("SELECT * FROM lanes")}
     for job in live:
         lane = known[(job["subject_key"], job["job_type"])]
@@ -89,7 +99,25 @@ def check_lanes(store: Store) -> None:
         newest = job["id"] == lane["job_id"]
         assert newest == (job["generation"] == lane["generation"])
         assert lane["ended"] is None or not newest
-        assert newest or job["state"] == RUNNING
+        assert newest or job["state"] == RUNNING or (job["retry_of"] is not None and job["stale"])
+
+
+def check_retries(store: Store) -> None:
+    """A retry names an earlier job that has ended, of the same lane and generation; all of a history name its first."""
+    jobs = {job["id"]: job for job in store.rows("SELECT * FROM jobs")}
+    first_of = {row["job_id"]: row["first_job_id"] for row in store.rows("SELECT * FROM job_retries")}
+    expected: dict[str, str] = {}
+    for job in jobs.values():
+        if job["retry_of"] is not None:
+            old = first = jobs[job["retry_of"]]
+            assert old["state"] in TERMINAL
+            assert old["number"] < job["number"]
+            same = ("subject_key", "job_type", "generation")
+            assert [old[name] for name in same] == [job[name] for name in same] or not job["subject_key"]
+            while first["retry_of"] is not None:
+                first = jobs[first["retry_of"]]
+            expected |= {job["id"]: first["id"], first["id"]: first["id"]}
+    assert first_of == expected
 
 
 def check_rooms(store: Store) -> None:
@@ -121,6 +149,11 @@ def check_ready(store: Store) -> None:
 def check_runs(store: Store) -> None:
     """A running job has one running run, its own; nobody else has any."""
     runs = all_runs(store)
+    numbers: dict[str, list[int]] = {}
+    for run in runs:
+        numbers.setdefault(run["job_id"], []).append(run["number"])
+    for job in store.rows("SELECT id, run_count FROM jobs"):
+        assert numbers.get(job["id"], []) == list(range(1, job["run_count"] + 1))
     running = {job["id"]: job["run_id"] for job in store.rows("SELECT id, run_id FROM jobs WHERE state = 'RUNNING'")}
     assert {run["job_id"]: run["run_id"] for run in runs if run["status"] == RUNNING} == running
     spans: dict[str, list[tuple[int, float]]] = {}
@@ -166,7 +199,8 @@ ORDER BY number
 
 def check_counts(store: Store) -> None:
     """The maintained counts are what counting would give, on disk and in memory."""
-    kept = {row.pop("queue"): row for row in store.rows(f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts")}
+    rows = store.rows(f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts WHERE removed = 0")
+    kept = {row.pop("queue"): row for row in rows}
     counted = recount(store)
     nothing = dict.fromkeys(TOTALS, 0)
     counts = store.database._counts
@@ -182,18 +216,23 @@ def check_counts(store: Store) -> None:
 
 
 def recount(store: Store) -> dict[str, Counter[str]]:
+    """Without the jobs that their queue had when it was deleted."""
     counted: dict[str, Counter[str]] = {}
     queue_of = {}
-    for job in store.rows("SELECT id, queue, state FROM jobs"):
+    for job in store.rows(COUNTED):
         queue_of[job["id"]] = job["queue"]
         counted.setdefault(job["queue"], Counter())[TOTAL_OF.get(job["state"], job["state"])] += 1
     for job_id, ms in ends_of_runs(store):
+        if job_id not in queue_of:
+            continue
         counts = counted[queue_of[job_id]]
         difference = ms - counts["recent_run_ms"]
         counts["recent_run_ms"] += round(difference / 5) if counts["timed_runs"] else difference
         counts["timed_runs"] += 1
         counts["run_ms"] += ms
     for job_id, ms in waits(store):
+        if job_id not in queue_of:
+            continue
         counted[queue_of[job_id]]["runs"] += 1
         counted[queue_of[job_id]]["wait_ms"] += ms
     return counted

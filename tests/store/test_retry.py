@@ -143,6 +143,22 @@ def test_a_forced_retry_waits_for_the_newer_job_of_its_lane(store: Store) -> Non
     assert claimed_ids(store) == [forced.job_id]
 
 
+def test_a_forced_retry_supersedes_no_other_one(store: Store) -> None:
+    first, second, _ = (failed(store, subject_key="s", generation=number) for number in (1, 2, 3))
+    one, other = again(store, first, force=True), again(store, second, force=True)
+    assert (other.superseded, states(store, one.job_id, other.job_id)) == ((), ["QUEUED", "QUEUED"])
+    newest = put(store, subject_key="s", generation=4)
+    assert sorted(newest.superseded) == sorted([one.job_id, other.job_id])
+
+
+def test_a_forced_retry_that_is_cancelled_still_names_the_newer_job(store: Store) -> None:
+    old = failed(store, subject_key="s", generation=1)
+    newest = failed(store, subject_key="s", generation=2)
+    forced = again(store, old, force=True).job_id
+    stop(store, forced)
+    assert store.job(forced)["superseded_by"] == newest
+
+
 def test_a_retry_of_a_schedules_job_takes_its_turn(store: Store) -> None:
     old = failed(store)
     store.connection.execute("UPDATE jobs SET schedule_id = 'x' WHERE id = ?", (old,))
