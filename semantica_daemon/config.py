@@ -1,7 +1,6 @@
 """config.toml: every key optional, unknown ones refused with the nearest name. Only `daemon`, `reload` and `serving`
 use it."""
 
-import difflib
 import os
 import re
 import tomllib
@@ -12,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from semantica_daemon import prose
-from semantica_daemon.errors import StartRefused
+from semantica_daemon.errors import StartRefused, did_you_mean
 from semantica_daemon.model.machine import MachineRules
 from semantica_daemon.model.queue import MOST_SLOTS, QueueRules
 
@@ -85,9 +84,9 @@ def _explain(message: str) -> str:
     section = where[1] if where else ""
     unknown = re.search(r"unknown field `([^`]+)`", message)
     if unknown:
-        near = difflib.get_close_matches(unknown[1], getattr(_kind(section), "__struct_fields__", ()), 1)
+        near = did_you_mean(unknown[1], getattr(_kind(section), "__struct_fields__", ()))
         key = f"{section}.{unknown[1]}" if section else unknown[1]
-        return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
+        return f"unknown key {key}" + (f": {near}" if near else "")
     return (
         f"{section.replace('[...]', '.NAME')}: {_problem(message.split(' - at ')[0], section)}" if section else message
     )

@@ -3,6 +3,8 @@
 `rpc/protocol` turns these into JSON-RPC error objects; anything else that is raised is a bug of ours.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 
@@ -33,6 +35,13 @@ class Refusal(Exception):
         if path.startswith(old):
             self.details["path"] = new + path[len(old) :]
         return self
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """The hint that names the nearest of the known words, in any case; empty when none is near."""
+    words = {word.lower(): word for word in known}
+    near = difflib.get_close_matches(wrong.lower(), words, 1)
+    return f"did you mean {words[near[0]]}?" if near else ""
 
 
 def located(message: str, root: str = "$") -> tuple[str, str]:

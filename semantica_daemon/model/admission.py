@@ -5,7 +5,6 @@ It is pure: the handlers and their payload types, the inherited environment and 
 specs are admitted before their command is queued; specs made from a template, inside the transaction.
 """
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
@@ -15,7 +14,15 @@ from msgspec import Struct
 
 from semantica_daemon import environment
 from semantica_daemon.environment import REDACTED
-from semantica_daemon.errors import InvalidParams, NoHandler, NotSupported, PayloadRefused, Refusal, located
+from semantica_daemon.errors import (
+    InvalidParams,
+    NoHandler,
+    NotSupported,
+    PayloadRefused,
+    Refusal,
+    did_you_mean,
+    located,
+)
 from semantica_daemon.model import caller_environment
 from semantica_daemon.model.caller_environment import StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
@@ -168,9 +175,8 @@ class Admission:
 
 
 def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:
-    near = difflib.get_close_matches(job_type, list(known), 1)
     come_from = "handlers come from [handlers] in the config; `semantica restart` makes the daemon read new ones"
-    hint = f"did you mean {near[0]}?" if near else come_from
+    hint = did_you_mean(job_type, known) or come_from
     return NoHandler(f"no handler is registered for job type {job_type}", hint, path="$.job_type")
 
 

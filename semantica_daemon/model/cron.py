@@ -4,7 +4,6 @@ cronsim finds the matching local times, zoneinfo their instants; this module com
 offset (there cronsim 2.8 with a zone fires some times twice and loses others). `schedule` decides which times fire.
 """
 
-import difflib
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -14,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from semantica_daemon.errors import InvalidParams
+from semantica_daemon.errors import InvalidParams, did_you_mean
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -210,12 +209,10 @@ def _zone(name: str) -> ZoneInfo:
         except (LookupError, ValueError, OSError):
             pass
     shown = name[:MAX_ZONE_LENGTH]
-    near = difflib.get_close_matches(shown.lower(), _zone_names(), n=1)
-    hint = f"did you mean {_zone_names()[near[0]]}?" if near else "use a name like Europe/Berlin or UTC"
+    hint = did_you_mean(shown, _zone_names()) or "use a name like Europe/Berlin or UTC"
     raise InvalidParams(f"time zone {shown!r} isn't known", hint, path="$.timezone")
 
 
 @lru_cache(maxsize=1)
-def _zone_names() -> dict[str, str]:
-    """Maps the lower-case name to the name."""
-    return {name.lower(): name for name in sorted(available_timezones()) if name not in MACHINE_ZONES}
+def _zone_names() -> list[str]:
+    return [name for name in sorted(available_timezones()) if name not in MACHINE_ZONES]

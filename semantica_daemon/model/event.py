@@ -1,10 +1,8 @@
 """An event of the stream: what happened to a job, as stored, replayed and sent."""
 
-import difflib
-
 from msgspec import Struct
 
-from semantica_daemon.errors import InvalidParams
+from semantica_daemon.errors import InvalidParams, did_you_mean
 from semantica_daemon.wire.event import Event
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -68,7 +66,6 @@ def check_types(given: list[str] | None) -> tuple[str, ...]:
     """The types of a filter; raises InvalidParams for one that no event has."""
     for name in given or ():
         if name not in TYPES:
-            near = difflib.get_close_matches(name, TYPES, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TYPES)}"
+            hint = did_you_mean(name, TYPES) or f"there are {', '.join(TYPES)}"
             raise InvalidParams(f"no event has the type {name}", hint, path="$.event_types")
     return tuple(given or ())

@@ -1,13 +1,12 @@
 """Binds the methods of the wire's table to code: to a verb of the store, or to a call."""
 
-import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.errors import NotSupported, UnknownMethod
+from semantica_daemon.errors import NotSupported, UnknownMethod, did_you_mean
 from semantica_daemon.rpc.protocol import LONGEST_NAME
 from semantica_daemon.store.database import Verb
 from semantica_daemon.wire.methods import LATER, METHODS
@@ -74,6 +73,5 @@ def unknown_method(name: str) -> Exception:
     if verb and verb in LATER.get(family, "").split():
         return NotSupported(f"{name} is not supported by this version", "a later version brings it")
     shown = name[:LONGEST_NAME]
-    near = difflib.get_close_matches(shown, [row.name for row in METHODS], 1)
-    hint = f"did you mean {near[0]}?" if near else "rpc.discover lists the methods"
+    hint = did_you_mean(shown, (row.name for row in METHODS)) or "rpc.discover lists the methods"
     return UnknownMethod(f"no method {shown}", hint)

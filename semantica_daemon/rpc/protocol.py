@@ -1,6 +1,5 @@
 """JSON-RPC 2.0 as bytes: parses requests without decoding their params, and builds replies and requests."""
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, located
+from semantica_daemon.errors import InvalidParams, InvalidRequest, ParseFailed, Refusal, did_you_mean, located
 from semantica_daemon.model.encoding import encode_large
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -167,8 +166,7 @@ def _invalid(message: str, fields: tuple[str, ...]) -> InvalidParams:
     unknown = UNKNOWN.match(message)
     if unknown:
         name = unknown[1][:LONGEST_NAME]
-        near = difflib.get_close_matches(name, fields, 1) if path == "$" else []
-        hint = f"did you mean {near[0]}?" if near else hint
+        hint = (did_you_mean(name, fields) if path == "$" else "") or hint
         path = f"{path}.{name}"
         problem = "unknown field"
     return InvalidParams(problem, hint, path=path, rule="schema")

@@ -1,10 +1,8 @@
 """queue.configure, queue.pause, queue.resume and queue.delete. Stored settings win over those of the config file."""
 
-import difflib
-
 import msgspec
 
-from semantica_daemon.errors import InvalidParams, QueueInUse, QueueNotFound
+from semantica_daemon.errors import InvalidParams, QueueInUse, QueueNotFound, did_you_mean
 from semantica_daemon.model.queue import MOST_SLOTS, Limits
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
@@ -73,8 +71,7 @@ def _check_exists(tx: Tx, queue: str | None, must_exist: bool = True) -> None:
     if not must_exist or queue is None or queue in tx.counts.names():
         return
     if tx.execute(NAMED_BY_TEMPLATE, {"queue": queue}).fetchone() is None:
-        near = difflib.get_close_matches(queue, sorted(tx.counts.names()), 1)
-        hint = f"did you mean {near[0]}?" if near else "queue.list shows what there is"
+        hint = did_you_mean(queue, sorted(tx.counts.names())) or "queue.list shows what there is"
         raise QueueNotFound(f"there is no queue {queue}", hint, queue=queue)
 
 
