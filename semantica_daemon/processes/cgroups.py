@@ -15,7 +15,6 @@ RUN = "run-"
 CONTROLLERS = ("memory", "cpu")
 DELEGATED = ("user.delegate", "trusted.delegate")  # set by systemd on the cgroup of a unit with Delegate=yes
 CPU_PERIOD_US = 100_000
-ENDS_WITHIN_S = 10
 LOOK_AGAIN_AFTER_S = 0.01
 
 
@@ -78,9 +77,9 @@ def kill(path: str) -> None:
         _write(f"{path}/cgroup.kill", "1")
 
 
-def end(path: str) -> bool:
-    """Kills all processes, waits until they are gone, and removes the cgroup. Returns whether it is gone."""
-    until = time.monotonic() + ENDS_WITHIN_S
+def end(path: str, until: float) -> bool:
+    """Kills all processes, waits until they are gone, and removes the cgroup. Returns whether it is gone at `until`, in
+    seconds of the monotonic clock."""
     kill(path)
     while members(path) and time.monotonic() < until:
         time.sleep(LOOK_AGAIN_AFTER_S)

@@ -33,17 +33,17 @@ class Identity(NamedTuple):
 def end_orphans(runs: list[Identity], within_s: float = 10, cgroup_root: str = "") -> set[str]:
     """Sends SIGKILL to all processes of these runs until none is left; returns the runs that outlast even that. The
     cgroups of the runs are ended first; the search then finds processes of a daemon that had none."""
-    stuck = _end_cgroups(runs, cgroup_root) if cgroup_root else set()
-    return stuck | _end_marked(runs, within_s)
-
-
-def _end_cgroups(runs: list[Identity], root: str) -> set[str]:
-    return {run.run_id for run in runs if not cgroups.end(cgroups.path_of(root, run.run_id))}
-
-
-def _end_marked(runs: list[Identity], within_s: float) -> set[str]:
-    search = _Search(runs)
     until = time.monotonic() + within_s
+    stuck = _end_cgroups(runs, cgroup_root, until) if cgroup_root else set()
+    return stuck | _end_marked(runs, until)
+
+
+def _end_cgroups(runs: list[Identity], root: str, until: float) -> set[str]:
+    return {run.run_id for run in runs if not cgroups.end(cgroups.path_of(root, run.run_id), until)}
+
+
+def _end_marked(runs: list[Identity], until: float) -> set[str]:
+    search = _Search(runs)
     left: dict[Process, str] = {}
     empty_scans = 0
     while left or empty_scans < EMPTY_SCANS:
