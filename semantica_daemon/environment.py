@@ -14,7 +14,7 @@ PREFIXES = (
     "LC_", "CONDA_", "XDG_", "PYENV_", "NVM_", "FNM_", "NODENV_", "RBENV_", "ASDF_", "MISE_", "SDKMAN_", "JENV_",
 )  # fmt: skip
 # Set by a service manager: with them a job would talk to the manager of the daemon.
-SERVICE = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG_", "LISTEN_")
+SERVICE_MANAGER = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG_", "LISTEN_")
 # The words that mark the name of a variable as secret.
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "APIKEY", "KEY", "CREDENTIAL", "AUTH")
 LONGEST_SHORT_WORD = 4
@@ -84,4 +84,4 @@ def _ends_with(parts: "list[str]", word: str) -> bool:
 
 def is_reserved(name: str) -> bool:
     """Variables that only the daemon sets for a job, and those of its service manager."""
-    return name.startswith(("SEMANTICA_", *SERVICE)) or name == "TRACEPARENT"
+    return name.startswith(("SEMANTICA_", *SERVICE_MANAGER)) or name == "TRACEPARENT"

@@ -17,10 +17,9 @@ from semantica_daemon.wire.admin import ConfigFile
 
 log = structlog.get_logger()
 
-# Settings that a running daemon can change; all others need a restart.
+# Settings that a running daemon can change, besides all of `queues`; the others need a restart.
 LIVE = {
     "daemon": ("max_slots", "grace_ms", "durability", "log_level"),
-    "queues": (),
     "machine": ("idle", "power", "idle_ms"),
     "limits": ("log_bytes",),
 }
@@ -88,9 +87,8 @@ class Reload:
 def change_to(old: Config, new: Config) -> Change:
     live: dict[str, Any] = {"queues": new.queues}
     for section, keys in LIVE.items():
-        if keys:
-            values = {key: getattr(getattr(new, section), key) for key in keys}
-            live[section] = msgspec.structs.replace(getattr(old, section), **values)
+        values = {key: getattr(getattr(new, section), key) for key in keys}
+        live[section] = msgspec.structs.replace(getattr(old, section), **values)
     merged = msgspec.structs.replace(old, **live)
     return Change(merged, differences(old, merged), differences(merged, new))
 

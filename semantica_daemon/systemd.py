@@ -6,10 +6,10 @@ import socket
 from collections.abc import MutableMapping
 from contextlib import suppress
 
+from semantica_daemon.environment import SERVICE_MANAGER
 from semantica_daemon.errors import StartRefused
 
 FIRST_DESCRIPTOR = 3
-PREFIXES = ("LISTEN_", "WATCHDOG_", "NOTIFY_SOCKET")
 
 Environment = MutableMapping[str, str]
 
@@ -62,5 +62,5 @@ def inherited_socket(env: Environment, path: str) -> socket.socket | None:
 
 def forget(env: Environment) -> None:
     """Removes systemd's variables, so that a process started by a handler does not act as the daemon."""
-    for name in [name for name in env if name.startswith(PREFIXES)]:
+    for name in [name for name in env if name.startswith(SERVICE_MANAGER)]:
         del env[name]

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paths": set(),
     "prose": set(),
     "forks": set(),
-    "systemd": {"errors"},
+    "systemd": {"environment", "errors"},
     "lock": {"forks", "paths", "errors"},
     "processes": set(),
     "supervisor": {"processes"},

@@ -11,12 +11,12 @@ from semantica_daemon.model import cron
 from semantica_daemon.model.job import RESERVED_KEYS
 from semantica_daemon.model.timetable import REBOOT
 from semantica_daemon.wire.schedule import SHORTEST_INTERVAL_MS, PutScheduleParams
+from semantica_daemon.wire.types import FAR_FUTURE
 
 KINDS = ("cron_expression", "every_ms", "on_event")
 EVERY = re.compile(r"@every\s+((?:\d+(?:ms|[smhdw])\s*)+)")
 PART = re.compile(r"(\d+)(ms|[smhdw])")
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-LONGEST_INTERVAL_MS = 10**15
 
 
 class Repeat(Struct, frozen=True):
@@ -59,8 +59,8 @@ def jitter(schedule_id: str, at: int, jitter_ms: int) -> int:
 
 def _interval(expression: str) -> int:
     found = EVERY.fullmatch(expression)
-    every_ms = sum(int(number) * UNITS[unit.lower()] for number, unit in PART.findall(found[1])) if found else 0
-    if not SHORTEST_INTERVAL_MS <= every_ms <= LONGEST_INTERVAL_MS:
+    every_ms = sum(int(number) * UNITS[unit] for number, unit in PART.findall(found[1])) if found else 0
+    if not SHORTEST_INTERVAL_MS <= every_ms <= FAR_FUTURE:
         hint = 'write it like "@every 90m" or "@every 1h30m"; the shortest is 1s'
         raise InvalidParams(f"{expression!r} is no interval", hint, path="$.cron_expression")
     return every_ms

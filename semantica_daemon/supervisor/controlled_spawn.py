@@ -22,7 +22,7 @@ LOWEST = 19
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 THIS_PROCESS = 1
 BEST_EFFORT, IDLE = 2 << 13, 3 << 13
-DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and a child would inherit that
+DEFAULT_SIGNALS = (int(signal.SIGPIPE), int(signal.SIGXFSZ))  # Python ignores them, and a child would inherit that
 
 
 class Control(NamedTuple):

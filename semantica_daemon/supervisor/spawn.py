@@ -4,16 +4,14 @@ posix_spawn attribute: the supervisor, which has a single thread, changes its ow
 import errno
 import os
 import resource
-import signal
 from collections.abc import Iterable
 
 from semantica_daemon.processes import cgroups
-from semantica_daemon.supervisor.controlled_spawn import Control, make_cgroup, spawn_controlled
+from semantica_daemon.supervisor.controlled_spawn import DEFAULT_SIGNALS, Control, make_cgroup, spawn_controlled
 from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 
 # A later try may succeed after these; any other error is the command's own fault.
 RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
-DEFAULT_SIGNALS = (int(signal.SIGPIPE), int(signal.SIGXFSZ))  # Python ignores them, and a child would inherit that
 SPARE_DESCRIPTORS = 16  # that a spawn may need itself
 DUP2 = os.POSIX_SPAWN_DUP2
 NO_CONTROL = ("", None, None, None)

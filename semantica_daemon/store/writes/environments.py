@@ -36,9 +36,4 @@ def tidy_at_start(tx: Tx, request: None) -> None:
     tx.execute(ADD_WITHOUT_SECRETS)
     for statement in LEAVE_OUT.values():
         tx.execute(statement)
-    delete_unused(tx)
-
-
-def delete_unused(tx: Tx) -> None:
-    """Looks once into an index of `jobs` for each environment."""
-    tx.execute(DELETE_UNUSED)
+    tx.execute(DELETE_UNUSED)  # looks once into an index of `jobs` for each environment
