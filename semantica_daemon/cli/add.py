@@ -9,10 +9,8 @@ from semantica_daemon.cli import job_options, last_job, other_folder, payload, r
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now, shell_hint
-from semantica_daemon.client.client import result
+from semantica_daemon.client.client import LIVE_STATES, result
 from semantica_daemon.client.connection import Connection
-
-LIVE = ("SCHEDULED", "QUEUED", "RUNNING")
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -55,7 +53,7 @@ def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> N
     """What an ack says besides the id. `can_be_forced`: the job was found by its generation."""
     name = prose.short_id(ack["job_id"])
     if ack["existing"]:
-        again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE else ""
+        again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE_STATES else ""
         terminal.note(f"this is job {name}, which was added before; it is {ack['state']}{again}")
     if ack["superseded"]:
         older = prose.count(len(ack["superseded"]), "older job")

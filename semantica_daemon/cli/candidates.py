@@ -2,15 +2,13 @@
 gives it to the shell, `live_values.py` asks the daemon for names."""
 
 from collections.abc import Iterator
-from importlib import import_module
 
 from semantica_daemon.cli import format, live_values
-from semantica_daemon.cli.command import Any, Command, Group, Option, Options, Subcommands
-from semantica_daemon.cli.commands import COMMANDS, first_word
-from semantica_daemon.cli.list import STATE_GROUPS
+from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
+from semantica_daemon.cli.commands import COMMANDS, first_word, load
+from semantica_daemon.cli.list import ALL_STATES, STATE_GROUPS
 from semantica_daemon.cli.live_values import Candidates
 from semantica_daemon.cli.parser import SHARED
-from semantica_daemon.client.client import ENDED_STATES
 from semantica_daemon.paths import Paths
 
 # The shell completes these itself: the name of a file; the command of a job, of which so many words are complete.
@@ -22,7 +20,7 @@ KINDS = {
     "ID": "job", "--job": "job", "QUEUE": "queue", "--queue": "queue", "--tag": "tag", "--group": "group",
     "--subject": "subject", "--type": "type", "--schedule": "schedule", "--template": "template", "METHOD": "method",
 }  # fmt: skip
-STATES = [state.lower() for state in (*STATE_GROUPS["LIVE"], *ENDED_STATES, *STATE_GROUPS)]
+STATES = [state.lower() for state in (*ALL_STATES, *STATE_GROUPS)]
 LONGEST_DESCRIPTION = 80
 
 
@@ -45,7 +43,7 @@ def _after(before: list[str], word: str, paths: Paths) -> Candidates:
     name, rest = before[place], before[place + 1 :]
     if name not in COMMANDS:
         return []
-    command: Any = import_module(f"semantica_daemon.cli.{'list' if name == 'ls' else name}").COMMAND
+    command = load(name)
     if isinstance(command, Command):
         return _arguments(name, command, rest, word, paths)
     assert isinstance(command, Subcommands)

@@ -1,4 +1,6 @@
-"""The names of the commands and the text of `semantica --help`. Imports nothing, so that help is fast."""
+"""The names of the commands, and the text of `semantica --help`. Imports no command, so that help is fast."""
+
+from semantica_daemon.client.json_types import Any
 
 # Options of every command; they may also precede the command.
 GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
@@ -60,3 +62,10 @@ exit codes
 def first_word(arguments: list[str]) -> int:
     """Where the name of a command or subcommand is: the options of every command may precede it."""
     return next((index for index, word in enumerate(arguments) if word not in GLOBAL_OPTIONS), len(arguments))
+
+
+def load(name: str) -> Any:
+    """The Command or the Subcommands of this name."""
+    from importlib import import_module  # noqa: PLC0415
+
+    return import_module(f"semantica_daemon.cli.{'list' if name == 'ls' else name}").COMMAND

@@ -11,6 +11,8 @@ from semantica_daemon.paths import printable
 
 DEFAULT_QUEUE = {"slots": "as daemon.max_slots", "on_running": "finish", "max_queued": 100_000}
 
+NEEDS_RESTART = "these settings need `semantica restart`"
+
 
 def run(arguments: Any, terminal: Terminal) -> None:
     path = printable(terminal.paths.config)
@@ -45,7 +47,7 @@ def difference(config: Json) -> list[str]:
         problem = "" if file["problem"] is None else f"; the last time it was refused: {file['problem']}"
         sentences.append(f"the config file has changed since it was read; `semantica config reload` uses it{problem}")
     if file.get("needs_restart"):
-        sentences.append(f"after `semantica restart` in force: {', '.join(file['needs_restart'])}")
+        sentences.append(f"{NEEDS_RESTART}: {', '.join(file['needs_restart'])}")
     return sentences
 
 
@@ -55,7 +57,7 @@ def _report_reload(terminal: Terminal, file: Json) -> None:
     count = len(file["changed"])
     terminal.note(f"{prose.count(count, 'setting')} changed" if count else "no setting has changed")
     if file["needs_restart"]:
-        terminal.note(f"these need `semantica restart`: {', '.join(file['needs_restart'])}")
+        terminal.note(f"{NEEDS_RESTART}: {', '.join(file['needs_restart'])}")
 
 
 def _flat(values: Json, prefix: str = "") -> list[tuple[str, object]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from semantica_daemon import prose
+from semantica_daemon.client.client import WAITING_STATES
 from semantica_daemon.client.json_types import Any, Json
 
 LONGEST_JSON = 2000
@@ -66,7 +67,7 @@ def command(job: Json) -> str:
 
 def took(job: Json) -> str | None:
     """How long a job or a run took, or has taken so far; None for a job that waits, also between two runs."""
-    if job["started_at"] is None or job.get("state") in ("QUEUED", "SCHEDULED"):
+    if job["started_at"] is None or job.get("state") in WAITING_STATES:
         return None
     return prose.duration((job["finished_at"] or now()) - job["started_at"])
 

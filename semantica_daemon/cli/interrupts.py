@@ -5,7 +5,7 @@ import signal
 from semantica_daemon import prose
 from semantica_daemon.cli.stdin import StdinSender
 from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.client import Client
+from semantica_daemon.client.client import WAITING_STATES, Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import INTERRUPTED, SIGNALLED
 from semantica_daemon.client.json_types import Any
@@ -13,7 +13,6 @@ from semantica_daemon.client.json_types import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN_WITHIN_S = 2
 CALL_TIMEOUT_S = 2
-WAITING_STATES = ("QUEUED", "SCHEDULED")
 
 
 class Detached(BaseException):

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from semantica_daemon import prose
 from semantica_daemon.cli import format, tables
 from semantica_daemon.cli.fast_add import job_type_of
-from semantica_daemon.client.client import Client
+from semantica_daemon.client.client import WAITING_STATES, Client
 from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.json_types import Json
 
 MOST_EXPLAINED = 50
-WAITING = ("QUEUED", "SCHEDULED")
 HIDDEN: Json = {"except_queue": ["semantica.doctor"]}  # the filter of job.list unless a queue is asked for
 # Shown only when a row has a value there.
 OPTIONAL = ("type", "subject", "tag", "progress", "starts", "took", "exit")
@@ -22,14 +21,14 @@ Starts = Mapping[str, str]  # by job id
 
 def starts_of(client: Client, jobs: list[Json]) -> Starts:
     """When each waiting job starts or what it waits for; of many, only the first."""
-    waiting = [job["job_id"] for job in jobs if job["state"] in WAITING]
+    waiting = [job["job_id"] for job in jobs if job["state"] in WAITING_STATES]
     found: dict[str, str] = {}
     for job_id in waiting[:MOST_EXPLAINED]:
         try:
             explained = client.call("job.explain", job_id=job_id)
         except CallRefused:  # pruned meanwhile
             continue
-        if explained["state"] in WAITING:
+        if explained["state"] in WAITING_STATES:
             found[job_id] = prose.short_start(explained["reasons"], format.instant)
     return found
 

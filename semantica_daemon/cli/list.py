@@ -6,11 +6,15 @@ from itertools import chain
 from semantica_daemon.cli import job_table
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.parser import did_you_mean, positive
-from semantica_daemon.cli.selection import LIVE, PAGE
+from semantica_daemon.cli.selection import all_jobs
 from semantica_daemon.cli.times import past
-from semantica_daemon.client.client import ENDED_STATES, Client
+from semantica_daemon.client.client import ENDED_STATES, LIVE_STATES, WAITING_STATES, Client
 
-STATE_GROUPS = {"LIVE": LIVE, "WAITING": LIVE[1:], "ENDED": ENDED_STATES, "SKIPPED": ENDED_STATES[4:]}
+ALL_STATES = (*LIVE_STATES, *ENDED_STATES)
+STATE_GROUPS = {
+    "LIVE": LIVE_STATES, "WAITING": WAITING_STATES, "ENDED": ENDED_STATES,
+    "SKIPPED": tuple(state for state in ENDED_STATES if state.startswith("SKIPPED")),
+}  # fmt: skip
 DEFAULT_LIMIT = 20
 
 
@@ -20,9 +24,11 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         if arguments.schedule is not None:
             filters["schedule_id"] = client.call("schedule.get", schedule_id=arguments.schedule)["schedule_id"]
+        is_filtered = bool(filters)
+        filters |= {} if "queue" in filters else job_table.HIDDEN
         if arguments.watch:
-            return _watch(client, terminal, filters, limit)
-        _show(client, terminal, _all_pages(client, filters, limit), bool(filters))
+            return _watch(client, terminal, filters, limit, is_filtered)
+        _show(client, terminal, all_jobs(client, filters, limit), is_filtered)
 
 
 def _show(client: Client, terminal: Terminal, page: Json, is_filtered: bool, stays: bool = False) -> None:
@@ -34,7 +40,7 @@ def _show(client: Client, terminal: Terminal, page: Json, is_filtered: bool, sta
         terminal.note(f"the newest {len(items)}; --all shows the rest")
 
 
-def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None) -> None:
+def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None, is_filtered: bool) -> None:
     """Shows the jobs, and again after each event that changes them, until Ctrl-C."""
     queues = filters.get("queue") or []
     of_events = {"queue": queues[0]} if len(queues) == 1 else {}
@@ -43,7 +49,7 @@ def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None)
     with client.subscribe(**of_events) as events:
         for _ in chain([None], events):
             events.drain()  # one query is enough for all of them
-            page = _all_pages(client, filters, limit)
+            page = all_jobs(client, filters, limit)
             if page == shown:
                 continue
             shown = page
@@ -51,30 +57,16 @@ def _watch(client: Client, terminal: Terminal, filters: Json, limit: int | None)
                 terminal.print_json(page, lines=True)
             else:
                 terminal.clear()
-                _show(client, terminal, page, bool(filters), stays=True)
+                _show(client, terminal, page, is_filtered, stays=True)
             terminal.flush()
-
-
-def _all_pages(client: Client, filters: Json, limit: int | None) -> Json:
-    """The results of job.list joined to one page."""
-    items: list[Json] = []
-    hidden = {} if "queue" in filters else job_table.HIDDEN
-    cursor: Json = {}
-    while True:
-        wanted = PAGE if limit is None else min(PAGE, limit - len(items))
-        page = client.call("job.list", **hidden, **filters, **cursor, limit=wanted)
-        items += page["items"]
-        cursor = {"cursor": page["next_cursor"]}
-        if page["next_cursor"] is None or (limit is not None and len(items) >= limit):
-            return {"items": items, "next_cursor": page["next_cursor"]}
 
 
 def states(text: str) -> list[str]:
     found: list[str] = []
     for word in text.upper().split(","):
-        if word not in STATE_GROUPS and word not in (*LIVE, *ENDED_STATES):
-            known = ", ".join([*LIVE, *ENDED_STATES]).lower()
-            near = did_you_mean(word.lower(), [one.lower() for one in (*LIVE, *ENDED_STATES, *STATE_GROUPS)])
+        if word not in STATE_GROUPS and word not in ALL_STATES:
+            known = ", ".join(ALL_STATES).lower()
+            near = did_you_mean(word.lower(), [one.lower() for one in (*ALL_STATES, *STATE_GROUPS)])
             raise ValueError(f"{word.lower()!r} is not a state: {near or f'{known}; or live, waiting, ended, skipped'}")
         found += STATE_GROUPS.get(word, (word,))
     return found

@@ -8,9 +8,8 @@ from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Opti
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.follow import DESCRIPTORS, LOG_INCOMPLETE, follow, write_all
 from semantica_daemon.cli.parser import whole_number
-from semantica_daemon.cli.selection import LIVE
 from semantica_daemon.client import output
-from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
+from semantica_daemon.client.client import END_EVENTS, ENDED_STATES, LIVE_STATES, LONG_WAIT_MS, Client
 from semantica_daemon.client.results import Event
 
 Pieces = list[tuple[str, bytes]]
@@ -66,7 +65,7 @@ def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any) ->
         terminal.note(LOG_INCOMPLETE)
     if reply["run_id"] is None and not arguments.follow:
         terminal.note(f"job {prose.short_id(job_id)} has not run: it is {reply['state']}")
-    elif reply["eof"] and reply["next_offset"] == 0 and reply["state"] not in (*LIVE, "DONE") and not arguments.follow:
+    elif reply["eof"] and not (reply["next_offset"] or reply["state"] in (*LIVE_STATES, "DONE") or arguments.follow):
         name = f"job {prose.short_id(job_id)}"
         terminal.note(f"{name} wrote nothing; it {outcome.sentence(job, job_id).removeprefix(f'{name} ')}")
     return reply
@@ -109,7 +108,7 @@ def _print_log_events(client: Client, terminal: Terminal, job: Json, arguments: 
         _print_event(terminal, event)
     if arguments.follow and job["state"] not in ENDED_STATES:
         since = max((event["sequence"] for event in found), default=0)
-        wanted = ["job.log", *(f"job.{state.lower()}" for state in ENDED_STATES)]
+        wanted = ["job.log", *END_EVENTS]
         for event in client.subscribe(job_id=job["job_id"], since=since, event_types=wanted):
             if event["event_type"] != "job.log":
                 break

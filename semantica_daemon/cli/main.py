@@ -4,14 +4,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 
-from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW, first_word
+from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, GLOBAL_OPTIONS, OVERVIEW, first_word, load
 from semantica_daemon.cli.errors import CommandFailed, describe, exit_code
 from semantica_daemon.cli.terminal import Terminal, cannot_write, print_error
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
-from semantica_daemon.client.json_types import Any
 
 NAMED_BY_TWO_WORDS = ("queue", "schedule", "service", "template", "rpc")
 
@@ -96,21 +94,19 @@ def command_name(arguments: list[str]) -> str:
 def run_command(name: str, rest: list[str]) -> int:
     if name not in COMMANDS:
         raise unknown_command(name)
-    name = "list" if name == "ls" else name
-    command: Any = import_module(f"semantica_daemon.cli.{name}").COMMAND
-    parser: Any = import_module("semantica_daemon.cli.parser")
-    full_name, command, rest = parser.select(name, command, rest)
+    from semantica_daemon.cli import parser  # noqa: PLC0415
+
+    full_name, command, rest = parser.select("list" if name == "ls" else name, load(name), rest)
     arguments = parser.Parser(full_name, command).parse(rest)
     return int(command.run(arguments, Terminal(arguments.as_json, arguments.quiet, not arguments.no_autostart)) or 0)
 
 
 def unknown_command(name: str) -> CommandFailed:
-    import difflib  # noqa: PLC0415
-
     from semantica_daemon.cli.other_words import same_here  # noqa: PLC0415
+    from semantica_daemon.cli.parser import nearest  # noqa: PLC0415
 
     hint = "`semantica --help` lists the commands"
     if name.startswith("-"):
         return CommandFailed(f"{name} is not an option that may precede a command", hint)
-    same = same_here(name) or next(iter(difflib.get_close_matches(name, [*COMMANDS, "help"], 1)), "")
+    same = same_here(name) or nearest(name, [*COMMANDS, "help"])
     return CommandFailed(f"there is no command {name}", f"did you mean `semantica {same}`?" if same else hint)

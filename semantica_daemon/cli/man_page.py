@@ -3,11 +3,10 @@ source distribution, so that the page describes the version it comes with."""
 
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 
 from semantica_daemon import VERSION
-from semantica_daemon.cli.command import Any, Command, Group, Option, Options, Subcommands
-from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, OVERVIEW
+from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
+from semantica_daemon.cli.commands import COMMANDS, EXIT_CODES, OVERVIEW, load
 from semantica_daemon.cli.parser import SHARED
 
 SHOWN = {"?": "[{}]", "*": "[{} …]", "+": "{} …", "...": "{} …"}
@@ -46,7 +45,7 @@ def page() -> str:
 
 
 def _command(name: str) -> Iterator[str]:
-    command: Any = import_module(f"semantica_daemon.cli.{name}").COMMAND
+    command = load(name)
     if isinstance(command, Command):
         yield from _section(name, command)
         return

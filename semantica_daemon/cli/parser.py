@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
 from semantica_daemon.cli.commands import first_word
@@ -94,11 +94,16 @@ def _type(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
-def did_you_mean(wrong: str, known: Any) -> str:
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    near = nearest(wrong.partition("=")[0], known)
+    return f"did you mean {near}?" if near else ""
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """Empty when none is near."""
     import difflib  # noqa: PLC0415
 
-    near = difflib.get_close_matches(wrong.partition("=")[0], known, 1)
-    return f"did you mean {near[0]}?" if near else ""
+    return next(iter(difflib.get_close_matches(wrong, list(known), 1)), "")
 
 
 def select(name: str, command: Command | Subcommands, arguments: list[str]) -> tuple[str, Command, list[str]]:

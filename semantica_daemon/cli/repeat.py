@@ -7,11 +7,11 @@ SHORTCUTS = ("hourly", "daily", "weekly", "monthly", "yearly")
 GROUPS = {"daily": "*", "day": "*", "weekdays": "1-5", "weekday": "1-5", "weekends": "0,6", "weekend": "0,6"}
 NUMBERS_OF_FIELDS = (5, 6)
 FORMATS = "write 10m, '90 minutes', 'daily 02:00', 'weekdays 9:00', 'monday 4pm', '*/5 * * * *', @daily or @reboot"
-UNITS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+UNITS = {names.split()[0]: ms for ms, names in reversed(times.NAMES_OF_UNITS.items())}  # the largest first
 
 
 def check(text: str) -> str:
-    """The text, if `fields` understands it."""
+    """The text as it was given, for hints, if `fields` understands it."""
     fields(text)
     return text
 

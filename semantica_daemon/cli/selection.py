@@ -6,10 +6,9 @@ from semantica_daemon.cli import ids
 from semantica_daemon.cli.command import Any, Json, Option
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.terminal import Terminal
-from semantica_daemon.client.client import Client
+from semantica_daemon.client.client import LIVE_STATES, Client
 from semantica_daemon.client.exit_codes import DATA
 
-LIVE = ("RUNNING", "QUEUED", "SCHEDULED")
 PAGE = 200
 # Each with the phrase about the jobs it selects.
 SELECTORS = {
@@ -44,18 +43,21 @@ def job_ids(client: Client, terminal: Terminal, command: str, arguments: Any) ->
     if not found:
         return [ids.resolve(client, terminal.paths, text) for text in arguments.id or [ids.LAST]]
     filters = {name: [value] if name == "queue" else value for name, value in found.items()}
-    live = _live(client, filters) or client.call("job.list", **filters, limit=1)["items"]
-    if not live:
+    live = all_jobs(client, {**filters, "state": list(LIVE_STATES), "sort": "oldest"})["items"]
+    jobs = live or all_jobs(client, filters, 1)["items"]
+    if not jobs:
         raise CommandFailed(f"{command}: no job {phrase}", "`semantica list` shows the jobs", DATA)
-    return [job["job_id"] for job in live]
+    return [job["job_id"] for job in jobs]
 
 
-def _live(client: Client, filters: Json) -> list[Json]:
-    found: list[Json] = []
+def all_jobs(client: Client, filters: Json, limit: int | None = None) -> Json:
+    """The results of job.list joined to one page of at most `limit` jobs."""
+    items: list[Json] = []
     cursor: Json = {}
     while True:
-        page = client.call("job.list", **filters, **cursor, state=list(LIVE), sort="oldest", limit=PAGE)
-        found += page["items"]
-        if page["next_cursor"] is None:
-            return found
+        wanted = PAGE if limit is None else min(PAGE, limit - len(items))
+        page = client.call("job.list", **filters, **cursor, limit=wanted)
+        items += page["items"]
         cursor = {"cursor": page["next_cursor"]}
+        if page["next_cursor"] is None or (limit is not None and len(items) >= limit):
+            return {"items": items, "next_cursor": page["next_cursor"]}

@@ -4,7 +4,7 @@ from semantica_daemon import VERSION, prose
 from semantica_daemon.cli import config, ids, job_table, other_folder, queue, schedule, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT
-from semantica_daemon.client.client import Client
+from semantica_daemon.client.client import WAITING_STATES, Client
 
 TITLES = {"running": "running", "waiting": "waiting, those in the queue first", "ended": "ended, the last one first"}
 MOST_SHOWN = 10
@@ -33,7 +33,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
 def _waiting(client: Client) -> list[Json]:
     """The first jobs that wait: those in a queue, then those that wait for something else, each oldest first."""
     found: list[Json] = []
-    for state in ("QUEUED", "SCHEDULED"):
+    for state in WAITING_STATES:
         page = client.call("job.list", state=[state], sort="oldest", limit=MOST_SHOWN, **job_table.HIDDEN)
         found += page["items"][: MOST_SHOWN - len(found)]
     return found

@@ -4,10 +4,9 @@ from semantica_daemon import prose
 from semantica_daemon.cli import ids
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.format import clean, now
-from semantica_daemon.client.client import Client
+from semantica_daemon.client.client import WAITING_STATES, Client
 
 SOON_MS = 500
-WAITING = ("QUEUED", "SCHEDULED")
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -23,7 +22,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
 def _print(terminal: Terminal, found: Json, reasons: list[str]) -> None:
     """One reason on the line of the job, several on a line each; with --quiet all of them on the line of the job."""
     is_one_line = terminal.quiet or len(reasons) == 1
-    state = "waiting" if found["state"] in WAITING else ""
+    state = "waiting" if found["state"] in WAITING_STATES else ""
     parts = [f"job {prose.short_id(found['job_id'])}", state, "; ".join(reasons) if is_one_line else ""]
     terminal.print(": ".join(filter(None, parts)))
     for line in [] if terminal.quiet else [*([] if is_one_line else reasons), *_expectation(found)]:
@@ -57,7 +56,7 @@ def waiting_for(client: Client, job_id: str) -> str | None:
     """The reasons as one line; None when the job does not wait, or starts within half a second."""
     found = client.call("job.explain", job_id=job_id)
     at = found["estimated_start_at"] if found["state"] == "SCHEDULED" else None
-    if found["state"] not in WAITING or (at is not None and at - now() < SOON_MS):
+    if found["state"] not in WAITING_STATES or (at is not None and at - now() < SOON_MS):
         return None
     return "; ".join(_reasons(found))
 

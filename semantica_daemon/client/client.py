@@ -21,6 +21,8 @@ LONGEST_WAIT_MS = 86_400_000
 EVENTS_PAGE = 1000
 WAITING_METHODS = ("job.wait", "job.logs")  # their timeout_ms is how long the call waits, not a job's timeout
 UNLIMITED_METHODS = ("job.input",)  # answered when a job reads its stdin
+WAITING_STATES = ("QUEUED", "SCHEDULED")
+LIVE_STATES = ("RUNNING", *WAITING_STATES)
 ENDED_STATES = ("DONE", "FAILED", "CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
 END_EVENTS = tuple(f"job.{state.lower()}" for state in ENDED_STATES)
 

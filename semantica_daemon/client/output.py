@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from semantica_daemon.client.client import ENDED_STATES, LONG_WAIT_MS, Client
+from semantica_daemon.client.client import END_EVENTS, ENDED_STATES, LONG_WAIT_MS, Client
 from semantica_daemon.client.json_types import Json
 
 CHUNK = 1_048_576
-STARTED_OR_ENDED = ["job.started", *(f"job.{state.lower()}" for state in ENDED_STATES)]
+STARTED_OR_ENDED = ["job.started", *END_EVENTS]
 
 
 def replies(

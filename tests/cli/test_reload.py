@@ -22,10 +22,10 @@ def test_reload_prints_what_has_changed_and_names_what_needs_a_restart(own: Line
     result = own("config", "reload")
     assert (result.code, result.out) == (0, "daemon.max_slots\n")
     assert "1 setting changed" in result.err
-    assert "these need `semantica restart`: daemon.log_format" in result.err
+    assert "these settings need `semantica restart`: daemon.log_format" in result.err
     assert "3 slots" in own("status").out
     assert "no setting has changed" in own("config", "reload").err
-    assert "after `semantica restart` in force: daemon.log_format" in own("config").err
+    assert "these settings need `semantica restart`: daemon.log_format" in own("config").err
 
 
 def test_a_newer_file_is_named_by_config_status_and_doctor(own: Line, home: Path) -> None:
