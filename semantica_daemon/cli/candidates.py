@@ -15,8 +15,8 @@ from semantica_daemon.paths import Paths
 FILES = ":files"
 JOB_COMMAND = ":command"
 NAMES_OF_FILES = ("DIR", "PATH", "FILE")
-# Kinds of live values, by the name of the option or of the value.
-KINDS = {
+# The kind of live values, by the name of the option or of the value.
+KIND_OF = {
     "ID": "job", "--job": "job", "QUEUE": "queue", "--queue": "queue", "--tag": "tag", "--group": "group",
     "--subject": "subject", "--type": "type", "--schedule": "schedule", "--template": "template", "METHOD": "method",
 }  # fmt: skip
@@ -107,7 +107,7 @@ def _values(command: str, option: Option, word: str, paths: Paths) -> Candidates
         return [(FILES, "")]
     if name == "--state":
         return [(state, "") for state in STATES]
-    kind = KINDS.get(name) or KINDS.get(metavar)
+    kind = KIND_OF.get(name) or KIND_OF.get(metavar)
     if name == "name" and command in ("schedule", "template"):
         kind = command
     return live_values.ask(kind, word, paths) if kind else []

@@ -4,7 +4,7 @@ without one there are none. `candidates.py` knows where a name of which kind can
 from collections.abc import Callable
 
 from semantica_daemon import prose
-from semantica_daemon.cli import format, ids
+from semantica_daemon.cli import format, ids, repeat
 from semantica_daemon.client.client import Client
 from semantica_daemon.client.errors import CallRefused, ConnectionLost, NoDaemon
 from semantica_daemon.client.json_types import Json
@@ -20,7 +20,7 @@ def ask(kind: str, word: str, paths: Paths) -> Candidates:
     """The names of this kind; `word` is the beginning that is typed already."""
     try:
         with Client(paths, autostart=False) as client:
-            return KINDS[kind](client, word)
+            return FINDERS[kind](client, word)
     except (NoDaemon, CallRefused, ConnectionLost):
         return []
 
@@ -37,7 +37,7 @@ def _ids(client: Client, word: str) -> Candidates:
     return [(ids.LAST, "the job you added last"), *jobs]
 
 
-def _used(field: str) -> Callable[[Client, str], Candidates]:
+def _values_of_field(field: str) -> Callable[[Client, str], Candidates]:
     """The values of this field of the newest jobs."""
 
     def find(client: Client, word: str) -> Candidates:
@@ -51,7 +51,7 @@ def _queues(client: Client, word: str) -> Candidates:
 
 
 def _schedules(client: Client, word: str) -> Candidates:
-    return [(one["name"], one["cron_expression"]) for one in client.call("schedule.list")["schedules"]]
+    return [(one["name"], repeat.when(one)) for one in client.call("schedule.list")["schedules"]]
 
 
 def _templates(client: Client, word: str) -> Candidates:
@@ -62,13 +62,13 @@ def _methods(client: Client, word: str) -> Candidates:
     return [(one["name"], one.get("summary", "")) for one in client.call("rpc.discover")["methods"]]
 
 
-KINDS: dict[str, Callable[[Client, str], Candidates]] = {
+FINDERS: dict[str, Callable[[Client, str], Candidates]] = {
     "job": _ids,
     "queue": _queues,
-    "tag": _used("user_tag"),
-    "group": _used("chain_group_id"),
-    "subject": _used("subject_key"),
-    "type": _used("job_type"),
+    "tag": _values_of_field("user_tag"),
+    "group": _values_of_field("chain_group_id"),
+    "subject": _values_of_field("subject_key"),
+    "type": _values_of_field("job_type"),
     "schedule": _schedules,
     "template": _templates,
     "method": _methods,

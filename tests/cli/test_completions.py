@@ -27,6 +27,7 @@ def words(line: Line, daemon: Process, tmp_path: Path) -> dict[str, str]:
     """A job, a queue, a tag and a schedule; and the environment of a user of that daemon."""
     job_id = line("add", "-q", "--queue", "builds", "--tag", "nightly", "--after", "1h", "--", "true").out.strip()
     line("add", "-q", "--every", "0 3 * * *", "--name", "reports", "--", "true")
+    line("add", "-q", "--every", "10m", "--name", "poll", "--", "true")
     (tmp_path / "semantica").write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
     (tmp_path / "semantica").chmod(0o755)
     line.env["PATH"] = f"{tmp_path}:{line.env['PATH']}"
@@ -43,6 +44,7 @@ def test_candidates_are_the_names_that_exist_now(line: Line, words: dict[str, st
     assert first_column("list", "--json", "--tag=ni") == ["--tag=nightly"]
     assert first_column("queue", "pause", "bui") == ["builds"]
     assert first_column("schedule", "trigger", "rep") == ["reports"]
+    assert first_column("schedule", "trigger", "po") == ["poll"], "it has no cron expression"
     assert "schedule.list" in first_column("rpc", "schedule.")
     assert first_column("--quiet", "schedule", "tr") == ["trigger"]
     assert first_column("list", "--state", "runn") == ["running"]
