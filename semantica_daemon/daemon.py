@@ -61,7 +61,7 @@ from semantica_daemon.rpc.server import Server
 from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import Database, connect
-from semantica_daemon.store.epoch import open_stream
+from semantica_daemon.store.epoch import mark_open
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.environments import tidy_at_start
 from semantica_daemon.store.writes.lifecycle import reloaded, started
@@ -295,7 +295,7 @@ def open_database(setting: Setting, admission: Admission, current: CurrentFacts)
     try:
         connection = connect(Path(setting.paths.database))
         applied = migrate(connection, setting.clock.now())
-        may_have_lost = open_stream(connection, boot_id())
+        may_have_lost = mark_open(connection, boot_id())
     except sqlite3.Error as error:
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
         hint = "another process holds it; try again" if is_busy else str(error)

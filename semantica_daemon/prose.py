@@ -1,7 +1,8 @@
-"""The one renderer: durations, instants and typed reasons (kind + facts) as text for people.
+"""Durations, instants and typed reasons (kind + facts) as text for people. The daemon fills `message` and `summary`
+with it, the command line renders the same reasons in the user's time zone.
 
-The daemon fills `message` and `summary` with it, the command line renders the same reasons in the user's time zone.
-Imports little, because the command line loads it.
+`cli/format` has ages and other cells of tables, `cli/repeat` the intervals of schedules. Imports little, because the
+command line loads it.
 """
 
 import re

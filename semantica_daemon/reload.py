@@ -72,7 +72,7 @@ class Reload:
             return change.changed
 
     def file(self, changed: list[str]) -> ConfigFile:
-        """How the file stands to the settings in force. `changed`: by the reload that is answered."""
+        """Compares the file with the settings in force. `changed`: the settings that this call's reload changed."""
         newer = self._read() != self._text
         return ConfigFile(newer, self._problem if newer else None, changed, self._needs_restart)
 

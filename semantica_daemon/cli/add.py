@@ -8,7 +8,8 @@ from semantica_daemon import prose
 from semantica_daemon.cli import job_options, last_job, other_folder, payload, repeat, schedule
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.format import now, shell_hint
+from semantica_daemon.cli.format import now
+from semantica_daemon.cli.shell_hint import shell_hint
 from semantica_daemon.client.client import LIVE_STATES, result
 from semantica_daemon.client.connection import Connection
 
@@ -50,7 +51,7 @@ def _print_ack(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> No
 
 
 def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> None:
-    """What an ack says besides the id. `can_be_forced`: the job was found by its generation."""
+    """Prints what an ack has besides the id. `can_be_forced`: the job was found by its generation."""
     name = prose.short_id(ack["job_id"])
     if ack["existing"]:
         again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE_STATES else ""

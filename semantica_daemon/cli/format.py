@@ -10,10 +10,6 @@ from semantica_daemon.client.client import WAITING_STATES
 from semantica_daemon.client.json_types import Any, Json
 
 LONGEST_JSON = 2000
-BUILTINS = frozenset({
-    ".", "alias", "bg", "cd", "command", "eval", "exec", "exit", "export", "fg", "for", "if", "jobs", "popd", "pushd",
-    "read", "set", "source", "trap", "type", "ulimit", "umask", "unset", "wait", "while",
-})  # fmt: skip
 
 
 def now() -> int:
@@ -92,13 +88,3 @@ def short_progress(job: Json) -> str | None:
         return None
     shorter = {**found, "phase": None, "message": None}
     return progress(shorter if found["percent"] is None else {**shorter, "items_completed": None}) or None
-
-
-def shell_hint(argv: list[str]) -> str:
-    """How to run a command line that was given as one word, as in `echo a | wc -l`, or a builtin of the shell. Empty
-    for any other command."""
-    if argv and argv[0] in BUILTINS:
-        return f"{argv[0]} is a shell builtin: use sh -c {shlex.quote(shlex.join(map(str, argv)))}"
-    word = str(argv[0]) if len(argv) == 1 else ""
-    is_line = any(char.isspace() or char in "|&;<>$`*" for char in word)
-    return f"a line for the shell is run with -- sh -c {shlex.quote(word)}" if is_line else ""

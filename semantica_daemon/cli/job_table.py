@@ -71,7 +71,8 @@ def _what(job: Json) -> str:
 
 
 def _type(job: Json) -> str | None:
-    """The type, if it says something else than the command."""
+    """The type, if it is not the one that `add` makes from the command: there is one for a job without a subject, and
+    one for a job with a subject."""
     argv = (job["payload"] or {}).get("argv") if format.command(job) else None
     usual = [job_type_of([str(word) for word in argv], subject) for subject in (None, "")] if argv else []
     return None if not argv or job["job_type"] in usual else job["job_type"]

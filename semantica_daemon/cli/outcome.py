@@ -3,7 +3,7 @@
 from errno import ENOENT
 
 from semantica_daemon import prose
-from semantica_daemon.cli.format import shell_hint
+from semantica_daemon.cli.shell_hint import shell_hint
 from semantica_daemon.client.exit_codes import NOT_FOUND, NOT_RUN, TIMED_OUT, WITHOUT_CODE
 from semantica_daemon.client.json_types import Json
 

@@ -18,7 +18,9 @@ EVENTS = ["job.progress", "job.retrying", "job.requeued"]
 FIELDS = ("percent", "phase", "items_completed", "items_total", "message")
 
 
-def around(client: Client, terminal: Terminal, job_id: str, show: Callable[[Json], None]) -> Callable[[Json], None]:
+def with_progress_line(
+    client: Client, terminal: Terminal, job_id: str, show: Callable[[Json], None]
+) -> Callable[[Json], None]:
     """Returns `show`, which writes a reply of job.logs, with a progress line below what it writes; `show` itself when
     stderr is not a terminal."""
     if terminal.quiet or not sys.stderr.isatty():
@@ -33,7 +35,10 @@ def around(client: Client, terminal: Terminal, job_id: str, show: Callable[[Json
             show(reply)
             *_, (_, last) = output.pieces(reply)
             line.is_at_start = last.endswith(b"\n")
-        line.erase() if reply["eof"] else line.draw()
+        if reply["eof"]:
+            line.erase()
+        else:
+            line.draw()
 
     return show_above
 

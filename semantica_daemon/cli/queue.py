@@ -62,7 +62,7 @@ def set_limits(arguments: Any, terminal: Terminal) -> None:
     if arguments.name is None:
         done = terminal.call("queue.configure", **given)
         limit = f"at most {prose.count(done['slots'], 'job')} at once in all queues together"
-        return _report(terminal, done, limit if arguments.slots else f"{limit}, as the config file says")
+        return _report(terminal, done, limit if arguments.slots else f"{limit}, as set in the config file")
     done = terminal.call("queue.configure", **_one_or_all(arguments), **given)
     limits = f"{prose.count(done['slots'], 'slot')}, at most {done['max_queued']} waiting"
     _report(terminal, done, f"queue {done['queue']}: {limits}, on running {done['on_running']}")

@@ -40,12 +40,12 @@ def fields(text: str) -> Json:
 def _day_and_time(words: str) -> str | None:
     """The cron expression of `daily 02:00`, `weekdays at 9:00`, `monday 4pm` or `mon,thu noon`; else None."""
     days, _, rest = words.removeprefix("weekly ").partition(" ")
-    numbers = GROUPS.get(days) or ",".join(str(times.number_of_day(day)) for day in days.split(","))
+    numbers = [GROUPS[days]] if days in GROUPS else [times.number_of_day(day) for day in days.split(",")]
     clock = times.clock(rest.removeprefix("at ")) if rest else None
-    if clock is None or "None" in numbers:
+    if clock is None or None in numbers:
         return None
     hour, minute, second = clock
-    return f"{f'{second} ' if second else ''}{minute} {hour} * * {numbers}"
+    return f"{f'{second} ' if second else ''}{minute} {hour} * * {','.join(map(str, numbers))}"
 
 
 def when(one: Json) -> str:

@@ -49,5 +49,6 @@ def _name_of(spec: Json, prefix: str) -> str:
     argv = spec["payload"].get("argv") or [spec["job_type"]]
     text = " ".join([prefix, os.path.basename(argv[0]), *argv[1:]])
     plain = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in text).split())
-    checksum = zlib.crc32("\0".join([prefix, *argv, spec["payload"].get("cwd") or ""][not prefix :]).encode())
+    words = [*([prefix] if prefix else []), *argv, spec["payload"].get("cwd") or ""]
+    checksum = zlib.crc32("\0".join(words).encode())
     return f"{plain[:LONGEST_NAME].rstrip('-') or 'schedule'}-{checksum:08x}"

@@ -70,7 +70,7 @@ def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bo
     job_id = ack["job_id"]
     show: Callable[[Json], None] = (lambda _: None) if terminal.as_json else copy_output
     if sender is None or not sender.has_terminal:
-        show = progress_line.around(client, terminal, job_id, show)
+        show = progress_line.with_progress_line(client, terminal, job_id, show)
     with raw_terminal.RawTerminal(terminal, sender):
         end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):

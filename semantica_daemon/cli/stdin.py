@@ -50,7 +50,7 @@ class StdinSender:
             return
 
     def about_next_run(self) -> str:
-        """What the note about a further run says of stdin."""
+        """The part about stdin of the note about a further run."""
         return " without stdin, which the first one has read; --stdin stores it for all" if self._has_sent else ""
 
     def _send(self) -> None:

@@ -31,7 +31,9 @@ class Part(NamedTuple):
     is_cut: bool = False
 
 
-class File(NamedTuple):
+class LoggedFile(NamedTuple):
+    """A file of the log, and the offsets of the output that it holds: `start` up to and without `end`."""
+
     path: str
     start: int
     end: int
@@ -48,7 +50,7 @@ def read(path: str, offset: int, limit: int) -> Part:
     raise AssertionError
 
 
-def _read(files: list[File], offset: int, limit: int) -> Part:
+def _read(files: list[LoggedFile], offset: int, limit: int) -> Part:
     data, streams, end = b"", list[Piece](), offset
     for file in files:
         if file.start <= end < file.end and len(data) < limit:
@@ -58,37 +60,38 @@ def _read(files: list[File], offset: int, limit: int) -> Part:
             data, streams, end = data + found, streams + pieces, end + len(found)
     following = next((file.start for file in files if file.end > end), end)
     starts = [file.start for file in files]
-    is_cut = starts[0] > 0 or any(end < start for (_, _, end), start in zip(files, starts[1:], strict=False))
+    is_cut = starts[0] > 0 or any(file.end < start for file, start in zip(files, starts[1:], strict=False))
     return Part(end, data, streams, files[-1].end, max(0, following - end), is_cut)
 
 
-def _files(path: str) -> list[File]:
+def _files(path: str) -> list[LoggedFile]:
     """The files of the log in order, with the offsets that they hold."""
     names: list[str] = []
     with suppress(FileNotFoundError):
         names = sorted(name for name in os.listdir(path + TAIL_SUFFIX) if name.isdecimal())
     tail = [(f"{path}{TAIL_SUFFIX}/{name}", int(name)) for name in names]
     head = [(path, 0)] if os.path.exists(path) or not tail else []  # a log with a tiny limit has no beginning
-    return [File(where, start, start + os.stat(where).st_size) for where, start in head + tail]
+    return [LoggedFile(where, start, start + os.stat(where).st_size) for where, start in head + tail]
 
 
-def _bytes_of(file: File, offset: int, limit: int) -> bytes:
+def _bytes_of(file: LoggedFile, offset: int, limit: int) -> bytes:
     with open(file.path, "rb", buffering=0, opener=open_regular) as opened:
         return os.pread(opened.fileno(), min(limit, file.end - offset), offset - file.start)
 
 
-def _pieces(file: File, offset: int, length: int) -> list[Piece]:
+def _pieces(file: LoggedFile, offset: int, length: int) -> list[Piece]:
     """The streams that `length` bytes from `offset` on came from; without a `.streams` file all came from stdout.
     Returns at most MAX_PIECES; the next read returns the rest."""
-    read, start_offset = b"", offset - file.start
+    records, start_offset = b"", offset - file.start
     with suppress(OSError), open(file.path + STREAMS_SUFFIX, "rb", buffering=0, opener=open_regular) as opened:
         handle = opened.fileno()
         count = os.fstat(handle).st_size // STREAM_RECORD.size
         first = max(0, bisect_right(range(count), start_offset, key=lambda number: _start_of(handle, number)) - 1)
-        read = os.pread(handle, (MAX_PIECES + 1) * STREAM_RECORD.size, first * STREAM_RECORD.size)
+        records = os.pread(handle, (MAX_PIECES + 1) * STREAM_RECORD.size, first * STREAM_RECORD.size)
     pieces: list[Piece] = []
     here, end, stream = start_offset, start_offset + length, 0
-    changes = [divmod(number, 2) for (number,) in STREAM_RECORD.iter_unpack(read[: len(read) // 8 * 8])]
+    complete = len(records) // STREAM_RECORD.size * STREAM_RECORD.size  # the last one may be in the middle of a write
+    changes = [divmod(number, 2) for (number,) in STREAM_RECORD.iter_unpack(records[:complete])]
     for start, following in [*changes, (end, 0)]:
         if min(start, end) > here:
             pieces.append((STREAMS[stream], min(start, end) - here))

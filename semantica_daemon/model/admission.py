@@ -132,7 +132,7 @@ class Admission:
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
 
     def _with_environment(self, job: AdmittedJob, given: dict[str, str | Bytes], env: dict[str, str]) -> AdmittedJob:
-        variables = caller_environment.check(given)
+        variables = caller_environment.checked_variables(given)
         beneath = caller_environment.checked_size({name: variables[name] for name in variables.keys() - env.keys()})
         check_length(command_line(job.spec.payload), env, self._longest, beneath)
         secrets = {name: value for name, value in variables.items() if self._is_secret(name)}

@@ -35,7 +35,7 @@ def text_of(value: str | Bytes) -> str:
     return value if isinstance(value, str) else value.base64.decode("utf-8", "surrogateescape")
 
 
-def check(variables: dict[str, str | Bytes]) -> dict[str, str]:
+def checked_variables(variables: dict[str, str | Bytes]) -> dict[str, str]:
     """The variables that a job may be given; refuses what no environment can hold."""
     found = {}
     for name, value in variables.items():

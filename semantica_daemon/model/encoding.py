@@ -1,4 +1,5 @@
-"""JSON of values that may be large, encoded so that a lack of memory is an error and not a crash."""
+"""Makes a lack of memory an error and not a crash: encodes large values as JSON, and checks that memory can be
+allocated."""
 
 from typing import Any
 

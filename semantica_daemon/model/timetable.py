@@ -24,7 +24,7 @@ def next_after(table: Timetable, after: int) -> int | None:
 
 
 def occurrences(table: Timetable, after: int) -> Iterator[int]:
-    """Yields the times strictly after `after`, ascending. An interval is over for the first time after its anchor."""
+    """Yields the times strictly after `after`, ascending. The first time of an interval is `anchor_at + every_ms`."""
     if table.every_ms is not None and table.anchor_at is not None:
         intervals = max(0, after - table.anchor_at) // table.every_ms
         return count(table.anchor_at + (intervals + 1) * table.every_ms, table.every_ms)

@@ -1,7 +1,7 @@
-"""Cgroups (version 2): a folder of the kernel for each run, which no process of the run can leave unseen.
+"""Cgroups (version 2): one kernel group per run; a process stays in it even if it forks twice or starts a session.
 
-The daemon prepares the root, `supervisor/controlled_spawn` lets a process join the cgroup of its run, and whoever ends
-the run kills all that is in it. Without a root, processes are found by `marks` and by their parents.
+The daemon prepares the root, and `supervisor/controlled_spawn` makes a process join the cgroup of its run.
+`supervisor/trees` and `orphans` kill what is in it. Without a root, processes are found by `marks` and by parents.
 """
 
 import os

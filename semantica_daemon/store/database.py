@@ -25,7 +25,7 @@ from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
 from semantica_daemon.store.counts import Counts
-from semantica_daemon.store.epoch import close_stream
+from semantica_daemon.store.epoch import mark_closed
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.store.run_transition import Claim
@@ -156,7 +156,7 @@ class Database:
         try:
             if clean:
                 with suppress(sqlite3.Error):  # then the next start takes it for one that was not closed
-                    close_stream(self._connection)
+                    mark_closed(self._connection)
             self._checkpoint("TRUNCATE")
         finally:
             self._connection.close()

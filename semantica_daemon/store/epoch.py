@@ -14,8 +14,8 @@ RENEW_EPOCH = "UPDATE facts SET value = lower(hex(randomblob(8))) WHERE name = '
 UNKNOWN_BOOT = "unknown"
 
 
-def open_stream(connection: sqlite3.Connection, boot_id: str) -> bool:
-    """Notes that the database is open, synced to disk. Returns whether commits may be lost; then the epoch is new."""
+def mark_open(connection: sqlite3.Connection, boot_id: str) -> bool:
+    """Stores, synced to disk, that the database is open. Returns whether commits may be lost; then the epoch is new."""
     row = connection.execute(OPENED_IN).fetchone()
     if row is not None and row[0] == boot_id != UNKNOWN_BOOT:
         return False
@@ -26,8 +26,8 @@ def open_stream(connection: sqlite3.Connection, boot_id: str) -> bool:
     return True
 
 
-def close_stream(connection: sqlite3.Connection) -> None:
-    """Notes that all commits are on disk, by a commit that is synced itself."""
+def mark_closed(connection: sqlite3.Connection) -> None:
+    """Stores that the database is closed, with all commits on disk, by a commit that is synced itself."""
     _commit_synced(connection, (NOTE_CLOSED, ()))
 
 

@@ -6,7 +6,7 @@ in the whole output; the oldest are removed when the end grows beyond its half. 
 ends, and a log that a crash has left is as readable as any other. `engine/log_parts` reads it.
 """
 
-from semantica_daemon.supervisor.log_file import STDERR, STDOUT, LogFile
+from semantica_daemon.supervisor.log_file import STDERR, STDOUT, RunLogFile
 from semantica_daemon.supervisor.messages import TAIL_SUFFIX
 
 __all__ = ["STDERR", "STDOUT", "Log"]
@@ -25,9 +25,9 @@ class Log:
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self._head = self._newest = LogFile(path, 0)
+        self._head = self._newest = RunLogFile(path, 0)
         self._head_limit = limit // 2
-        self._tail: list[LogFile] = []
+        self._tail: list[RunLogFile] = []
         self._tail_limit = limit - self._head_limit
         self._tail_size = 0
         self.unread_from: int | None = None
@@ -80,7 +80,7 @@ class Log:
     def _begin_file(self) -> None:
         if self._tail:
             self._newest.close()
-        self._newest = LogFile(f"{self.path}{TAIL_SUFFIX}/{self.size:016}", self.size)
+        self._newest = RunLogFile(f"{self.path}{TAIL_SUFFIX}/{self.size:016}", self.size)
         self._tail.append(self._newest)
 
     def _remove_oldest(self) -> None:

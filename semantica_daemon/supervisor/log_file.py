@@ -11,7 +11,7 @@ from semantica_daemon.supervisor.workspace import open_regular
 STDOUT, STDERR = 0, 1
 
 
-class LogFile:
+class RunLogFile:
     """`start`: the offset of its first byte in the whole output; `size`: its bytes; `disk_size`: with the records."""
 
     _file = -1

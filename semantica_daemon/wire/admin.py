@@ -19,7 +19,7 @@ class Health(Struct, frozen=True):
 
 
 class ConfigParams(Params, frozen=True):
-    reload: Annotated[bool, about("read the file again first, and use what it says")] = False
+    reload: Annotated[bool, about("read the file again first, and use its settings")] = False
 
 
 class ConfigFile(Struct, frozen=True):

@@ -37,5 +37,5 @@ class ActivityParams(Params, frozen=True):
 
 
 class ActivityAck(Struct, frozen=True):
-    idle: Annotated[bool, about("false, unless the configuration says always")]
+    idle: Annotated[bool, about("false, unless the configuration has always")]
     idle_ms: Annotated[int, about("how long without input counts as idle: call again within it")]

@@ -15,7 +15,7 @@ class ConfigureParams(Params, frozen=True):
     queue: Annotated[Queue | None, about("the queue; without it, the limit of all queues together is set")] = None
     slots: Annotated[
         Annotated[int, Meta(ge=0, le=10_000)] | None,
-        about("jobs of it that may run at once; 0: none, or without a queue as many as the config says"),
+        about("jobs of it that may run at once; 0: none, or without a queue as many as set in the config file"),
     ] = None
     on_running: Annotated[OnRunning | None, about("default of its jobs")] = None
     max_queued: Annotated[

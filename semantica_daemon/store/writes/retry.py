@@ -1,6 +1,7 @@
 """job.retry: a job that has ended is enqueued once more, as a new job with the settings of the old one.
 
-`run_transition` has the further attempts of one job, `enqueue` the retry that comes with a new spec (`force`)."""
+Further attempts of the same job are in `run_transition`; `job.enqueue` with `force` is in `enqueue`.
+"""
 
 from typing import Any
 
@@ -25,7 +26,7 @@ OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "envir
 COLUMNS = (*SAME, *new_job.COLUMNS, *OTHERS)
 ENDED_JOB = f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE number = :number"
 MARK_STALE = "UPDATE jobs SET stale = 1, superseded_by = :by WHERE id = :job_id"
-# Fields that held the old job back once, or that stand for that one request.
+# Fields that delayed the start of the old job, or that identify the request which added it.
 NOT_REPEATED = ("debounce_ms", "max_wait_ms", "idempotency_key")
 
 
