@@ -64,6 +64,7 @@ from semantica_daemon.store.database import Database, connect
 from semantica_daemon.store.epoch import mark_open
 from semantica_daemon.store.migrate import migrate
 from semantica_daemon.store.writes.environments import tidy_at_start
+from semantica_daemon.store.writes.fire import fire_at_reboot
 from semantica_daemon.store.writes.lifecycle import reloaded, started
 from semantica_daemon.store.writes.queues import use_limits
 from semantica_daemon.store.writes.recover import recover
@@ -235,6 +236,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
             await daemon.commands.run(tidy_at_start, None)
+            await daemon.commands.run(fire_at_reboot, None)
             if recovered:
                 log.warning("recovered", jobs=len(recovered))
             for part in daemon.passes:

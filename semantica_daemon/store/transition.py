@@ -13,10 +13,10 @@ from semantica_daemon.store.ended import ended
 from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
 from semantica_daemon.store.tx import ChangedJob, Tx
 
-# Its scheduled time has passed once: the job does not wait for it again when the clock is set back.
+# Its scheduled time has passed once: the job does not wait for it again, whatever the clock is set to.
 WAIT_AGAIN = """
 UPDATE jobs
-SET state = 'SCHEDULED', scheduled_at = min(scheduled_at, ?), is_delay = 1, expires_at = NULL, updated_at = ?,
+SET state = 'SCHEDULED', scheduled_at = NULL, is_delay = 0, expires_at = NULL, updated_at = ?,
     event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 4, 0, claim_class), blocked_by = NULL
 WHERE number = ?
 """
@@ -50,7 +50,7 @@ def wait_again(
 ) -> None:
     """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
     last = tx.emit(job, event.SCHEDULED, message, facts, level)
-    tx.execute(WAIT_AGAIN, (tx.now, tx.now, job.event_count + 1, last, attempts, job.number))
+    tx.execute(WAIT_AGAIN, (tx.now, job.event_count + 1, last, attempts, job.number))
     tx.moved(job.queue, job.state, state.SCHEDULED)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)

@@ -49,6 +49,7 @@ PAUSABLE = ["default", "one", None]
 EVENTS = [("e", None), ("e", "1"), ("c", "1"), ("c", "2"), ("c", None), ("d", "2"), ("x", "1")]
 FACTS = [(True, True), (True, True), (True, True), (True, False), (False, True), (False, False)]
 SETS_MS = [1000, -1000, 3_600_000, -3_600_000, 86_400_000, -7 * 86_400_000]
+SET_WHILE_AWAY_MS = [0, 0, 0, 60_000, -60_000, -86_400_000]
 NAMES = ["s", "t"]
 QUEUES = ["default", "one", "small", "extra", "extra", "none"]
 SETTINGS = [{"slots": 0}, {"slots": 1}, {"slots": 2}, {"max_queued": 2}, {"slots": 2, "max_queued": 6}, {}]
@@ -79,6 +80,7 @@ specs = st.fixed_dictionaries({field: st.sampled_from(values) for field, values 
 schedules = st.fixed_dictionaries({field: st.sampled_from(values) for field, values in SCHEDULE.items()})
 outcomes = st.sampled_from(OUTCOMES)
 names = st.sampled_from(NAMES)
+sets_while_away = st.sampled_from(SET_WHILE_AWAY_MS)
 picks = st.integers(0, 10**6)
 
 

@@ -131,8 +131,7 @@ class OpenedStore(RuleBasedStateMachine):
             if job.state == "QUEUED":
                 assert row["expires_at"] == self.time.shown(job.expires)
             if job.state == "SCHEDULED":
-                at = row["scheduled_at"] or 0
-                assert at <= self.time.now if job.has_come else at == self.model.time_of(job)
+                assert (row["scheduled_at"] or 0) == self.model.time_of(job)
                 assert row["unmet"] == job.unmet
         assert self.store.rows("SELECT count(*) AS n FROM jobs") == [{"n": len(self.model.jobs)}]
 

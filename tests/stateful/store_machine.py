@@ -21,6 +21,7 @@ from semantica_daemon.store.writes.emit import Emit, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.environments import tidy_at_start
 from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.store.writes.fire import fire_at_reboot
 from semantica_daemon.store.writes.lost import lost
 from semantica_daemon.store.writes.promote import Due, Promote, promote
 from semantica_daemon.store.writes.queues import configure, pause, resume
@@ -292,11 +293,13 @@ class StoreMachine(OpenedStore):
 
     # Killed and started again
 
-    @rule(away=st.sampled_from([0, 100, 5000]), set_by=st.sampled_from([0, 0, 60_000]), rebooted=st.booleans())
+    @rule(away=st.sampled_from([0, 100, 5000]), set_by=choices.sets_while_away, rebooted=st.booleans())
     def restarts(self, away: int, set_by: int, rebooted: bool) -> None:
         """Killed without a word between any two steps: what ran has crashed, nobody knows the machine, and everything
-        else is as it was. Of another boot nobody can tell whether the clock was set: then that time has passed."""
+        else is as it was. Of another boot nobody can tell whether the clock was set: then that time has passed, or will
+        pass once more."""
         self.passes(away)
+        self.was_set_back |= set_by < 0
         if rebooted:
             self.boots, self.uptime = self.boots + 1, 3
             self.time.passes(set_by)
@@ -309,9 +312,6 @@ class StoreMachine(OpenedStore):
         step = self.transact([Command(set_clock, self.reading)], claiming=False).results[0]
         assert step == (0 if rebooted else set_by)
         self.timetable.clock_was_set()
-        if rebooted:
-            self.timetable.machine_started(iter(self.told))
-            self.model.queue_opened(self.queued)
         became = self.transact([Command(recover, frozenset())], claiming=False).results[0]
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
@@ -320,6 +320,11 @@ class StoreMachine(OpenedStore):
         self.transact([Command(tidy_at_start, None)], claiming=False)
         for job in self.model.live():
             job.environment = job.environment and job.environment.without_secrets
+        self.transact([Command(fire_at_reboot, None)], claiming=False)
+        if rebooted:
+            self.timetable.machine_started(iter(self.told))
+        assert (self.told == []) >= (not rebooted)
+        self.model.queue_opened(self.queued)
         assert {number for number in self.environment_ids().values() if number} == {
             row["environment_id"] for row in self.store.rows("SELECT environment_id FROM environments")
         }

@@ -124,7 +124,7 @@ def schedules(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> li
 
 def odd(machine: StoreMachine, chance: Random) -> list[Way]:
     pick, outcome = chance.randrange(10**6), chance.choice(OUTCOMES)
-    set_by, queue = chance.choice([0, 0, 60_000]), chance.choice(choices.QUEUES)
+    set_by, queue = chance.choice(choices.SET_WHILE_AWAY_MS), chance.choice(choices.QUEUES)
     ways: list[Way] = [
         (3, lambda: machine.restarts(away=chance.choice([0, 5000]), set_by=set_by, rebooted=pick % 2 == 0)),
         (8 if machine.queues.paused else 1, lambda: pause_or_resume(machine, chance)),

@@ -314,8 +314,12 @@ class Timetable:
                         self.reference.lanes[job.lane].interrupts += 1
 
     def clock_was_set(self) -> None:
-        """Or the daemon was away: what is still to come is looked up anew."""
+        """Or the daemon was away: what is still to come is looked up anew. An interval that would have begun or fired
+        later than now, by a clock of before a reboot, begins now."""
         for schedule in self.schedules.values():
+            newest = max(schedule.since, *(schedule.fired or (0,)))
+            if schedule.is_interval and schedule.is_on and newest > self.now_of(schedule):
+                self._begin(schedule)
             if schedule.next is not None and schedule.next > self.now_of(schedule):
                 schedule.next = schedule.following(self.now_of(schedule))
 

@@ -7,6 +7,7 @@ import pytest
 
 from semantica_daemon.store.tx import StopRun
 from semantica_daemon.store.writes import lost as verb
+from semantica_daemon.store.writes.clock import Reading, set_clock
 from semantica_daemon.store.writes.lost import lost
 from tests.builders import NOW, Store
 from tests.store.steps import ON_BOTH, ON_MAINS, WHEN_IDLE, begin, claims, end, event_types, put, states, tick
@@ -53,6 +54,19 @@ def test_it_says_why_and_joins_its_queue_again_at_the_end(store: Store) -> None:
     tick(store)
     assert event_types(store, job_id) == ["job.scheduled", "job.queued", "job.scheduled", "job.queued"]
     assert store.job(job_id)["position"] > store.job(other)["position"]
+
+
+def test_it_does_not_wait_for_its_time_again_when_the_clock_is_wrong_after_a_reboot(store: Store) -> None:
+    store.machine(idle=True)
+    job_id = put(store, schedule={"type": "AFTER", "delay_ms": 50, "wait_for_idle": True}).job_id
+    tick(store, 50)
+    store.machine()
+    store.run(lost, None)
+    store.now -= 60_000
+    store.run(set_clock, Reading("another boot", 0))
+    store.machine(idle=True)
+    tick(store)
+    assert states(store, job_id) == ["QUEUED"]
 
 
 @pytest.mark.parametrize(("idle", "charging"), WEATHER)

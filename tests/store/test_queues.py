@@ -7,6 +7,8 @@ import pytest
 
 from semantica_daemon.errors import QueueInUse, QueueNotFound
 from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.database import Command
+from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.queues import configure, delete, pause, resume
 from semantica_daemon.wire.queue import (
     ConfigureParams,
@@ -17,7 +19,7 @@ from semantica_daemon.wire.queue import (
     QueueSettings,
     ResumeParams,
 )
-from tests.builders import NOW, Store
+from tests.builders import NOW, Store, admitted
 from tests.store.steps import GOOD, begin, claimed_ids, claims, end, put
 
 
@@ -125,6 +127,15 @@ def test_a_deleted_queue_begins_anew_also_after_a_restart(tmp_path: Path) -> Non
     (row,) = after.rows("SELECT done, removed FROM queue_counts WHERE queue = 'p'")
     assert row == {"done": 0, "removed": 0}
     after.close()
+
+
+def test_a_queue_is_listed_with_its_ended_jobs_that_was_deleted_in_the_commit_of_its_first_job(store: Store) -> None:
+    put(store, subject_key="s", generation=2)
+    late = Command(enqueue, admitted(subject_key="s", generation=1, queue="p"))
+    store.database.transact([late, Command(delete, DeleteQueueParams("p"))], store.now, None)
+    assert store.rows("SELECT superseded, removed FROM queue_counts WHERE queue = 'p'") == [
+        {"superseded": 1, "removed": 1}
+    ]
 
 
 def test_a_queue_with_live_jobs_is_not_deleted(store: Store) -> None:

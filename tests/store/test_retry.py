@@ -170,6 +170,14 @@ def test_a_retry_of_a_schedules_job_takes_its_turn(store: Store) -> None:
     assert claimed_ids(store) == [second.job_id]
 
 
+def test_a_retry_that_replaces_a_job_of_its_schedule_does_not_wait_for_it(store: Store) -> None:
+    older, newest = (failed(store, subject_key="s", generation=number) for number in (1, 2))
+    store.connection.execute("UPDATE jobs SET schedule_id = 'x'")
+    forced, new = again(store, older, force=True), again(store, newest)
+    assert new.superseded == (forced.job_id,)
+    assert claimed_ids(store) == [new.job_id]
+
+
 def test_force_runs_a_generation_again_whose_job_has_ended(store: Store) -> None:
     old = failed(store, **LANE)
     new = put(store, **LANE, force=True, user_tag="new")

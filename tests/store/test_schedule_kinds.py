@@ -8,6 +8,8 @@ import pytest
 from semantica_daemon.errors import InvalidParams
 from semantica_daemon.store.writes.clock import Reading, set_clock
 from semantica_daemon.store.writes.emit import Emit, emit
+from semantica_daemon.store.writes.fire import fire_at_reboot
+from semantica_daemon.store.writes.recover import recover
 from tests.builders import NOW, Store
 from tests.store.steps import claims, end, put, states, tick
 from tests.store.timetable import HOUR, MINUTE, made, payloads, schedule, switch, template, the_schedule, trigger
@@ -28,6 +30,8 @@ def fired_at(store: Store) -> list[int]:
 
 def set_boot(store: Store, boot_id: str, offset_ms: int = 0) -> None:
     store.run(set_clock, Reading(boot_id, offset_ms))
+    store.run(recover, frozenset())
+    store.run(fire_at_reboot, None)
 
 
 def emitted(store: Store, key: str, value: str | None = None) -> list[str]:
@@ -87,6 +91,26 @@ def test_a_reboot_schedule_fires_once_at_the_first_start_after_a_boot(store: Sto
     set_boot(store, "two")
     assert (len(made(store)), made(store, "off")) == (1, [])
     assert the_schedule(store)["next_trigger_at"] is None
+
+
+def test_a_run_that_the_reboot_ended_does_not_overlap_with_the_job_of_the_reboot(store: Store) -> None:
+    repeat(store, cron_expression="@reboot", overlap="skip")
+    for boot_id in ("one", "two", "three"):
+        set_boot(store, boot_id)
+        claims(store)
+    assert [job["state"] for job in made(store)] == ["FAILED", "RUNNING"]
+
+
+def test_an_interval_goes_on_when_the_clock_is_set_back_over_a_reboot(store: Store) -> None:
+    set_boot(store, "one")
+    repeat(store, every_ms=10 * MINUTE)
+    tick(store, 10 * MINUTE)
+    for boot_id, back in (("two", 1000 * HOUR), ("three", 5 * MINUTE)):
+        store.now -= back
+        set_boot(store, boot_id)
+        assert the_schedule(store)["next_trigger_at"] == store.now + 10 * MINUTE
+        tick(store, 10 * MINUTE)
+    assert len(fired_at(store)) == 3
 
 
 def test_an_event_makes_a_job_each_time_with_its_value_in_the_payload(store: Store) -> None:

@@ -12,6 +12,7 @@ from semantica_daemon.store.writes import fire
 
 NOTICED_MS = 1000  # smaller corrections are no step
 KNOWN = "SELECT value FROM facts WHERE name = 'clock'"
+KEEP_REBOOT = f"INSERT OR IGNORE INTO facts (name, value) VALUES ('{fire.REBOOTED}', '')"
 KEEP = "INSERT OR REPLACE INTO facts (name, value) VALUES ('clock', :value)"
 SHIFT = {
     "delays": """
@@ -65,7 +66,7 @@ def set_clock(tx: Tx, reading: Reading) -> int:
     if row is None or step or known.boot_id != reading.boot_id:
         tx.execute(KEEP, {"value": msgspec.json.encode(reading).decode()})
     if known.boot_id != reading.boot_id:
-        fire.fire_at_reboot(tx)
+        tx.execute(KEEP_REBOOT)  # `fire_at_reboot` runs when the runs before the reboot have ended
     fire.reschedule(tx)
     tx.wake_at(tx.now)
     return step

@@ -56,6 +56,13 @@ SET next_trigger_at = :next_trigger_at, fired_from = :fired_from, fired_to = :fi
 WHERE schedule_id = :schedule_id
 """
 RESCHEDULE = "UPDATE schedules SET next_trigger_at = :next_trigger_at WHERE schedule_id = :schedule_id"
+BEGIN_ANEW = """
+UPDATE schedules
+SET anchor_at = :now, fired_from = NULL, fired_to = NULL
+WHERE every_ms IS NOT NULL AND enabled = 1 AND max(anchor_at, coalesce(fired_to, 0)) > :now
+"""
+REBOOTED = "rebooted"  # the fact that the machine was started and no schedule has fired for it yet
+TAKE_REBOOT = f"DELETE FROM facts WHERE name = '{REBOOTED}'"
 AT_REBOOT = f"SELECT {COLUMNS} FROM schedules WHERE cron_expression = '{REBOOT}' AND enabled = 1 ORDER BY name"
 ON_EVENT = f"""
 SELECT {COLUMNS}
@@ -90,8 +97,10 @@ def fire_due(tx: Tx) -> None:
 
 def reschedule(tx: Tx) -> None:
     """Computes the next time of every schedule that is not due, after the clock was set or the daemon was away. The
-    caller wakes the scheduler.
+    caller wakes the scheduler. An interval moves with the clock (`clock`); one that lies ahead all the same was counted
+    by a clock that was wrong before a reboot, and begins anew.
     """
+    tx.execute(BEGIN_ANEW, {"now": tx.now})
     for row in tx.execute(NOT_DUE, {"now": tx.now}).fetchall():
         schedule = ScheduleRow(*row)
         try:
@@ -103,7 +112,10 @@ def reschedule(tx: Tx) -> None:
             tx.execute(RESCHEDULE, {"schedule_id": schedule.schedule_id, "next_trigger_at": next_at})
 
 
-def fire_at_reboot(tx: Tx) -> None:
+def fire_at_reboot(tx: Tx, request: None) -> None:
+    """Runs at start, after recovery: a run that the reboot ended is no earlier job that is still live."""
+    if not tx.execute(TAKE_REBOOT).rowcount:
+        return
     for row in tx.execute(AT_REBOOT).fetchall():
         _make_job_or_report(tx, ScheduleRow(*row), tx.now)
 

@@ -118,6 +118,7 @@ def delete(tx: Tx, request: DeleteQueueParams) -> DeleteQueueResult:
     if live := tx.counts.live(queue):
         raise QueueInUse(f"queue {queue} has jobs that wait or run: {live}", "job.cancel ends them", queue=queue)
     tx.execute(DELETE, {"queue": queue})
+    tx.counts.flush(tx.connection)  # a job of the queue may have ended in this transaction
     tx.execute(REMOVE, {"queue": queue})
     tx.counts.forget(queue)
     tx.counts.load_rules(tx.connection)

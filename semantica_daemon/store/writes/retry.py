@@ -43,6 +43,8 @@ def retry(tx: Tx, params: RetryParams) -> Ack:
     repeated = msgspec.structs.replace(admitted, origin=origin, warnings=admitted.warnings + warnings + left_out)
     decided = decide_retry(tx, repeated, job["generation"], params.force)
     ack = carry_out(tx, repeated, decided)
+    if taken:
+        gates.open_next_turn(tx, schedule_id)  # the retry may have superseded the job that it waits for
     if decided.in_lane and not decided.is_newest and decided.lane is not None:
         tx.execute(MARK_STALE, {"job_id": ack.job_id, "by": decided.lane.job_id})
     return ack
