@@ -1,4 +1,5 @@
-"""The tables of the README and of docs/semantics.md against the code: what they list exists, what exists is listed."""
+"""The tables of docs/settings.md and docs/semantics.md, and the names in the README, against the code: what they list
+exists, what exists is listed."""
 
 import json
 import re
@@ -14,6 +15,8 @@ from semantica_daemon.wire.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 
 
 def section(title: str, text: str = README) -> str:
@@ -26,8 +29,8 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
 
 
-def first_column(title: str) -> list[str]:
-    return [name for row in rows(section(title)) for name in re.findall(r"`([^`]+)`", row[0])]
+def first_column(text: str) -> list[str]:
+    return [name for row in rows(text) for name in re.findall(r"`([^`]+)`", row[0])]
 
 
 def test_every_method_it_names_exists() -> None:
@@ -45,11 +48,11 @@ def test_every_setting_is_in_the_table_and_no_other() -> None:
     machine = {f"machine.{name}" for name in MachineRules.__struct_fields__}
     assert set(Config.__struct_fields__) == {"daemon", "queues", "machine", "limits", "handlers", "handler_path"}
     named = {"handlers.JOB_TYPE", "handler_path"}
-    assert set(first_column("Settings")) == daemon | queues | machine | limits | named
+    assert set(first_column(SETTINGS)) == daemon | queues | machine | limits | named
 
 
 def test_every_default_is_the_one_in_force() -> None:
-    shown = {row[0].strip("`"): row[1].strip("`") for row in rows(section("Settings"))}
+    shown = {row[0].strip("`"): row[1].strip("`") for row in rows(SETTINGS)}
     sections = {"daemon": DaemonSection(), "machine": MachineRules(), "limits": LimitsSection()}
     for key, section_in_force in sections.items():
         for name, value in msgspec.to_builtins(section_in_force).items():
@@ -69,5 +72,5 @@ def test_the_table_of_states_is_the_one_in_the_code() -> None:
 
 
 def test_every_script_it_names_is_there() -> None:
-    for name in re.findall(r"\./scripts/(\w+)", README):
+    for name in re.findall(r"\./scripts/(\w+)", README + INSTALL):
         assert (ROOT / "scripts" / name).is_file(), name
