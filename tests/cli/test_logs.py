@@ -169,6 +169,8 @@ def test_both_ends_are_there_after_the_daemon_was_killed(home: Path, tmp_path: P
     with Process(home).start() as process:
         begun = line.start("run", "-q", "--", "sh", "-c", "seq 100000; exec sleep 60")
         begun.until("\n100000\n")
+        while "missing here" not in line("logs", "@last").err:
+            pass  # the log keeps everything until the daemon knows that the follower has read it
         process.kill()
         begun.result()
         process.start()
