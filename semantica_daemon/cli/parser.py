@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from semantica_daemon.cli.command import HIDDEN, Command, Group, Option, Options, Subcommands
+from semantica_daemon.cli.command import Command, Group, Option, Options, Subcommands
 from semantica_daemon.cli.commands import first_word
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.json_types import Any
@@ -75,8 +75,6 @@ def _add_options(parser: Any, options: Options) -> None:
     for one in options:
         if isinstance(one, Option):
             settings = one.settings if one.type is None else {**one.settings, "type": _type(one.type)}
-            if settings["help"] == HIDDEN:  # argparse compares by identity
-                settings = {**settings, "help": argparse.SUPPRESS}
             parser.add_argument(*one.names, **settings)
         elif one.title:
             _add_options(parser.add_argument_group(one.title, one.description), one.options)
