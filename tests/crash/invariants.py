@@ -79,10 +79,30 @@ BROKEN = {
     "an idempotency key stands for two jobs": """
         SELECT json_extract(spec, '$.idempotency_key') AS key, count(*) FROM jobs
         WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1""",
-    "two live jobs of a lane wait": """
+    "two live jobs of a lane wait, and neither is a retry of an older generation": """
         SELECT subject_key, job_type, count(*) FROM jobs
         WHERE subject_key <> '' AND supersede <> 'none' AND state IN ('QUEUED', 'SCHEDULED')
+          AND (retry_of IS NULL OR stale = 0)
         GROUP BY subject_key, job_type HAVING count(*) > 1""",
+    "a generation has two live jobs": """
+        SELECT subject_key, job_type, generation, count(*) FROM jobs
+        WHERE subject_key <> '' AND supersede <> 'none' AND finished_at IS NULL
+        GROUP BY subject_key, job_type, generation HAVING count(*) > 1""",
+    "a retry of a job that has not ended, or that is about something else": """
+        SELECT jobs.id, old.id, old.state FROM jobs LEFT JOIN jobs AS old ON old.id = jobs.retry_of
+        WHERE jobs.retry_of IS NOT NULL AND (old.finished_at IS NULL OR old.number >= jobs.number
+          OR (old.subject_key, old.job_type, old.generation) <> (jobs.subject_key, jobs.job_type, jobs.generation))""",
+    "a retry that does not lead back to the first job": """
+        SELECT jobs.id, mine.first_job_id, old.first_job_id
+        FROM jobs LEFT JOIN job_retries AS mine ON mine.job_id = jobs.id
+        LEFT JOIN job_retries AS old ON old.job_id = jobs.retry_of
+        WHERE jobs.retry_of IS NOT NULL AND (mine.first_job_id IS NULL OR mine.first_job_id IS NOT old.first_job_id)""",
+    "the runs of a job are not numbered 1, 2, 3": """
+        SELECT job_id, count(*), min(number), max(number) FROM runs
+        GROUP BY job_id HAVING min(number) <> 1 OR max(number) <> count(*)""",
+    "a job refers to an environment that is not there": """
+        SELECT id, environment_id FROM jobs
+        WHERE environment_id IS NOT NULL AND environment_id NOT IN (SELECT environment_id FROM environments)""",
     "a lane does not know its newest": """
         SELECT lanes.subject_key, lanes.generation, max(jobs.generation)
         FROM lanes JOIN jobs USING (subject_key, job_type)
@@ -96,7 +116,7 @@ BROKEN = {
           SELECT jobs.id, generation, max(generation) OVER (
             PARTITION BY subject_key, job_type ORDER BY runs.run_id
           ) AS newest_yet
-          FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE subject_key <> ''
+          FROM runs JOIN jobs ON jobs.id = runs.job_id WHERE subject_key <> '' AND retry_of IS NULL
         ) WHERE newest_yet > generation""",
     "what a job waits for is not what it counts": """
         SELECT id, state, unmet FROM jobs
@@ -123,23 +143,31 @@ BROKEN = {
     "a schedule has fired twice for one time": """
         SELECT json_extract(payload, '$.schedule_id') AS schedule, json_extract(payload, '$.trigger_at') AS at, count(*)
         FROM events WHERE event_type = 'schedule.fired'
+          AND schedule NOT IN (SELECT schedule_id FROM schedules WHERE on_event IS NOT NULL)
           AND NOT EXISTS (SELECT 1 FROM events WHERE event_type = 'daemon.clock_stepped')
         GROUP BY schedule, at HAVING count(*) > 1""",
     "a schedule has made a job that it does not tell of": """
         SELECT id, schedule_id FROM jobs
-        WHERE schedule_id IS NOT NULL AND (id, schedule_id) NOT IN (
+        WHERE schedule_id IS NOT NULL AND retry_of IS NULL AND (id, schedule_id) NOT IN (
           SELECT json_extract(payload, '$.job_id'), json_extract(payload, '$.schedule_id')
           FROM events WHERE event_type = 'schedule.fired')""",
     "a schedule tells of a job that it has not made": """
         SELECT sequence, payload FROM events
         WHERE event_type = 'schedule.fired' AND json_extract(payload, '$.job_id') NOT IN (SELECT id FROM jobs)""",
     "a schedule has a time though it is disabled, or none though it is not": """
-        SELECT schedule_id, enabled, next_trigger_at FROM schedules WHERE enabled <> (next_trigger_at IS NOT NULL)""",
+        SELECT schedule_id, enabled, next_trigger_at FROM schedules
+        WHERE (enabled = 1 AND on_event IS NULL AND cron_expression IS NOT '@reboot')
+          <> (next_trigger_at IS NOT NULL)""",
     "a queue miscounts": """
         SELECT queue, 'counted' FROM queue_counts AS kept
-        WHERE (done, failed, cancelled, superseded) <> (
-          SELECT sum(state = 'DONE'), sum(state = 'FAILED'), sum(state = 'CANCELLED'), sum(state = 'SUPERSEDED')
-          FROM jobs WHERE jobs.queue = kept.queue)""",
+        WHERE removed = 0 AND (done, failed, cancelled, superseded) <> (
+          SELECT count(*) FILTER (WHERE state = 'DONE'), count(*) FILTER (WHERE state = 'FAILED'),
+            count(*) FILTER (WHERE state = 'CANCELLED'), count(*) FILTER (WHERE state = 'SUPERSEDED')
+          FROM jobs WHERE jobs.queue = kept.queue AND last_event > (
+            SELECT coalesce(max(sequence), 0) FROM events
+            WHERE event_type = 'queue.deleted' AND events.queue = kept.queue))""",
+    "a queue that was deleted has live jobs": """
+        SELECT id, queue, state FROM jobs JOIN queue_counts USING (queue) WHERE removed = 1 AND finished_at IS NULL""",
     "a job of an earlier daemon still runs": """
         SELECT job_id FROM events JOIN jobs ON jobs.id = job_id
         WHERE event_type = 'job.started' AND state = 'RUNNING'
@@ -160,6 +188,11 @@ VIEWS = (
 FROM job_events LEFT JOIN jobs ON jobs.number = job_number""",
 )
 
+UNUSED_ENVIRONMENTS = """
+SELECT environment_id FROM environments
+WHERE environment_id NOT IN (SELECT environment_id FROM jobs WHERE environment_id IS NOT NULL)
+"""
+
 
 @contextmanager
 def reading(home: Path) -> Iterator[sqlite3.Connection]:
@@ -172,6 +205,13 @@ def reading(home: Path) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def check_environments_are_used(home: Path) -> None:
+    """Holds at the start of a daemon, until a job is pruned."""
+    with reading(home) as connection:
+        left = connection.execute(UNUSED_ENVIRONMENTS).fetchall()
+    assert left == []
 
 
 def check(home: Path) -> None:

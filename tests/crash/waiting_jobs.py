@@ -1,4 +1,5 @@
-"""What a daemon under test has acknowledged about jobs that wait for events, and about a schedule of every second."""
+"""What a daemon under test has acknowledged about jobs that wait for events, and about two schedules: for every second,
+and for an event."""
 
 import json
 import time
@@ -18,7 +19,19 @@ WHERE met_at IS NOT NULL AND key NOT LIKE 'semantica:turn:%'
 RAN = "SELECT id FROM jobs WHERE run_count > 0 AND state IN ('DONE', 'FAILED')"
 TOLD = """
 SELECT event_type, payload FROM events
-WHERE event_type IN ('schedule.fired', 'schedule.skipped', 'schedule.failed') ORDER BY sequence
+WHERE event_type IN ('schedule.fired', 'schedule.skipped', 'schedule.failed')
+  AND json_extract(payload, '$.name') = 'every second'
+ORDER BY sequence
+"""
+FIRED_BY_EVENT = """
+SELECT emitted.sequence, job_id FROM (
+  SELECT sequence, row_number() OVER (ORDER BY sequence) AS nth FROM events
+  WHERE event_type = 'event.emitted' AND json_extract(payload, '$.key') = ?
+) AS emitted FULL JOIN (
+  SELECT json_extract(payload, '$.job_id') AS job_id, row_number() OVER (ORDER BY sequence) AS nth FROM events
+  WHERE event_type = 'schedule.fired' AND json_extract(payload, '$.name') = 'on event'
+) USING (nth)
+ORDER BY nth
 """
 
 
@@ -91,19 +104,43 @@ def check_latched(home: Path, latched: set[tuple[str, str]], ended: bool) -> Non
         assert not idle, f"all that they waited for has come, and they did not run: {sorted(idle)[:5]}"
 
 
-class EverySecond:
-    """A schedule that fires every second, and for each second it has missed."""
+class OnEvent:
+    """A schedule that makes a job for each event with its key."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, key: str) -> None:
+        self._key = key
+        self.acknowledged: list[str] = []
+        process.call("template.put", name="on event", spec={"job_type": "semantica.noop", "max_attempts": 3})
+        process.call("schedule.put", name="on event", template_id="on event", on_event=key)
+
+    def emitted(self, key: str, fired: list[str]) -> None:
+        """The reply of an emit named the jobs it made."""
+        assert len(fired) == (key == self._key)
+        self.acknowledged += fired
+
+    def check(self, home: Path) -> None:
+        """Fails unless each event that is stored has made one job, and the replies named those."""
+        with reading(home) as connection:
+            found = connection.execute(FIRED_BY_EVENT, (self._key,)).fetchall()
+        assert all(sequence and job_id for sequence, job_id in found), found
+        assert [job_id for _, job_id in found] == self.acknowledged
+
+
+class EverySecond:
+    """A schedule that fires every second, and for each second it has missed. `by_interval`: counted from now on, not
+    the seconds of the clock."""
+
+    def __init__(self, process: Process, by_interval: bool = False) -> None:
         process.call("template.put", name="second", spec={"job_type": "semantica.noop", "max_attempts": 3})
-        asked = {"name": "every second", "template_id": "second", "cron_expression": "* * * * * *"}
+        times: dict[str, Any] = {"every_ms": 1000} if by_interval else {"cron_expression": "* * * * * *"}
+        asked = {"name": "every second", "template_id": "second", **times}
         self.first: int = process.call("schedule.put", **asked, misfire="run_all")["next_trigger_at"]
 
     def check(self, home: Path) -> Occurrences:
         """Fails unless the stream has each second once and in order, up to the newest."""
         with reading(home) as connection:
             told = connection.execute(TOLD).fetchall()
-        seconds = Occurrences(1000, self.first)
+        seconds = Occurrences(1000, self.first, self.first)
         for event_type, payload in told:
             assert event_type == "schedule.fired", (event_type, payload)
             seconds.event(event_type, json.loads(payload))

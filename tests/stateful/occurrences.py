@@ -4,11 +4,13 @@ from typing import Any
 
 
 class Occurrences:
-    """Every `period` ms, the next of them `following` (None: any). `before`: times of before the clock was last set; a
-    schedule may pass over those, or fire them again, by the three-hour rule that `tests/model/test_schedule` checks."""
+    """Every `period` ms from `origin` on, the next of them `following` (None: any). `before`: times of before the clock
+    was last set; a schedule may pass over those, or fire them again, by the three-hour rule that
+    `tests/model/test_schedule` checks."""
 
-    def __init__(self, period: int, following: int | None) -> None:
+    def __init__(self, period: int, following: int | None, origin: int = 0) -> None:
         self.period = period
+        self.origin = origin
         self.following = following
         self.before: set[int] = set()
         self.since: set[int] = set()
@@ -18,7 +20,7 @@ class Occurrences:
         """The events of the schedule, in the order of the stream."""
         missed = about.get("reason") == "misfire"
         first, last = (about["first_at"], about["last_at"]) if missed else (about["trigger_at"],) * 2
-        assert (first % self.period, last % self.period) == (0, 0)
+        assert ((first - self.origin) % self.period, (last - self.origin) % self.period) == (0, 0)
         times = range(first, last + self.period, self.period)
         following = first if self.following is None else self.following
         assert first >= following, f"{about}, and {following} was next"

@@ -49,6 +49,7 @@ class Promise:
     disturbances: int
     unheard: set[str] = field(default_factory=set)
     has_been_fit: bool = True
+    retry_of: str | None = None
 
     @property
     def own_error(self) -> str | None:
@@ -92,12 +93,53 @@ class Promises:
         if key is not None:
             self.keys[key] = ack["job_id"]
 
+    def retried(self, old_id: str, ack: dict[str, Any]) -> None:
+        """A new job like the old one, of its generation; it waits for nothing but the machine."""
+        old = self.jobs[old_id]
+        assert ack["job_id"] not in self.jobs
+        assert (ack["existing"], ack["generation"]) == (False, old.generation)
+        assert all(self.jobs[one].lane == old.lane for one in ack["superseded"])
+        needs_idle = old.spec.get("schedule", {}).get("wait_for_idle", False)
+        spec = {name: value for name, value in old.spec.items() if name not in ("idempotency_key", "schedule")}
+        spec |= {"schedule": {"wait_for_idle": True}} if needs_idle else {}
+        promise = Promise(old.kind, spec, old.generation, self.disturbances, retry_of=old_id)
+        promise.has_been_fit = self.is_idle or not needs_idle
+        self.jobs[ack["job_id"]] = promise
+
+    def not_retried(self, old_id: str, force: bool, code: str) -> None:
+        """A job is refused that has not ended, or whose generation has another live job, or a newer one if not by
+        force."""
+        old = self.jobs[old_id]
+        if code == "E_STALE":
+            assert not force
+            assert old.lane
+            assert old.generation is not None
+            assert self.newest[old.lane] > old.generation
+        else:
+            assert code == "E_NOT_ENDED"
+            others = (one for one, job in self.jobs.items() if job.lane and job.lane == old.lane and one != old_id)
+            same = any(self.jobs[one].generation == old.generation and one not in self.ended for one in others)
+            assert same or old_id not in self.ended
+
+    def history(self, job_id: str) -> list[str]:
+        """The first job and all that lead back to it; empty without a retry."""
+        found = [one for one in self.jobs if self._first(one) == self._first(job_id)]
+        return found if len(found) > 1 else []
+
+    def _first(self, job_id: str) -> str:
+        before = self.jobs[job_id].retry_of
+        return job_id if before is None else self._first(before)
+
     def saw(self, job: dict[str, Any]) -> None:
         """A job as the daemon shows it: what has ended stays as it is."""
         job_id, over = job["job_id"], job["state"] in TERMINAL
         promise = self.jobs[job_id]
         assert job["run_count"] == 0 or (promise.has_been_fit and not promise.unheard), "it ran too early"
         assert (job["finished_at"] is not None) == over
+        assert job["retry_of"] == promise.retry_of
+        if "runs" in job:
+            assert [run["number"] for run in job["runs"]] == list(range(1, job["run_count"] + 1))
+            assert [one["job_id"] for one in job["retries"]] == self.history(job_id)
         assert job_id not in self.ended or over, "it had ended"
         if over:
             shown = tuple(job[name] for name in ("state", "finished_at", "attempts", "run_count", "error", "exit_code"))
