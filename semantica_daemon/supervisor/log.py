@@ -18,38 +18,37 @@ MOST_UNREAD = 1_000_000  # bytes beyond the limit that are kept for a reader
 
 class Log:
     """Never raises: a full disk must not end a run. `size`: the bytes of the whole output that were written; `dropped`:
-    those that are not in the log, because they could not be written or were removed; `error`: why they could not."""
+    those that are not in the log, because they could not be written or were removed; `error`: why they could not.
+    Most commands write nothing, so everything else is made with the first output."""
 
+    size = 0
     dropped = 0
     error = ""
+    unread_from: int | None = None
+    _head: RunLogFile | None = None
+    _newest: RunLogFile
+    _tail_size = 0
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self._head = self._newest = RunLogFile(path, 0)
-        self._head_limit = limit // 2
-        self._tail: list[RunLogFile] = []
-        self._tail_limit = limit - self._head_limit
-        self._tail_size = 0
-        self.unread_from: int | None = None
-        self._file_size = max(SMALLEST_TAIL_FILE, self._tail_limit // TAIL_FILES)
+        self._limit = limit
 
     @property
     def must_wait(self) -> bool:
         """Whether more output would have to replace output that a reader has not read yet."""
-        return self._tail_size > self._tail_limit + MOST_UNREAD
+        return self._tail_size > self._tail_limit + MOST_UNREAD if self._head else False
 
     def keep_unread(self, offset: int | None) -> None:
         """Output from `offset` on is not removed; None: any may be."""
         self.unread_from = offset
-        self._remove_oldest()
-
-    @property
-    def size(self) -> int:
-        return self._newest.start + self._newest.size
+        if self._head:
+            self._remove_oldest()
 
     def write(self, stream: int, data: bytes) -> None:
         """Records of stream changes count towards the limit: else a run that changes streams with every byte would fill
         the disk beside its log."""
+        if self._head is None:
+            self._head = self._begin()
         if self._newest is self._head:
             room = max(0, self._head_limit - self._head.disk_size)
             self._append(stream, data[:room])
@@ -62,9 +61,17 @@ class Log:
         self.write(STDERR, f"[semantica: {sentence}]\n".encode())
 
     def close(self) -> None:
-        for file in (self._head, *self._tail):
+        for file in (self._head, *self._tail) if self._head else ():
             if not file.close():
                 self.error = f"{file.path} was removed while it was written"
+
+    def _begin(self) -> RunLogFile:
+        self._newest = RunLogFile(self.path, 0)
+        self._head_limit = self._limit // 2
+        self._tail: list[RunLogFile] = []
+        self._tail_limit = self._limit - self._head_limit
+        self._file_size = max(SMALLEST_TAIL_FILE, self._tail_limit // TAIL_FILES)
+        return self._newest
 
     def _write_tail(self, stream: int, data: bytes) -> bytes:
         """Writes to the newest file and returns the rest, which does not fit into it."""
@@ -100,4 +107,5 @@ class Log:
             self._newest.append(stream, data)
         except OSError as error:
             self.error = f"{self._newest.path} cannot be written: {error.strerror}"
-            self.dropped += len(data) - (self.size - before)
+        self.size = self._newest.start + self._newest.size
+        self.dropped += len(data) - (self.size - before)

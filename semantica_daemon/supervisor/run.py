@@ -30,20 +30,23 @@ class Run:
     watch: tuple[int, str] | None = None  # the log size to report, and the job id
     report_due = 0.0  # when its Spawned is sent at the latest
     stdin = -1  # the writing end of its stdin, if that is a pipe
+    _child_stdin = -1  # closed when the process has it
+    _handles: tuple[int, ...] = ()
+    cgroup = ""
 
     def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
         """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
         self.request = request
         self.run_id = request.run_id
         self.tag = tag
-        self.cgroup = "" if request.control is None else request.control[0]
         self.log = Log(request.log, request.log_bytes)
-        self._readers = {EXPECTED_READER: 0} if request.is_followed else {}
+        self._readers: dict[int, int] = {}
+        if request.control is not None:
+            self.cgroup = request.control[0]
         if request.is_followed:
+            self._readers[EXPECTED_READER] = 0
             self.log.keep_unread(0)
         self.signalled: set[tuple[int, int]] = set()  # pid and start time of each process it was sent to
-        self._handles: list[int] = []
-        self._child_stdin = -1  # closed when the process has it
         try:
             streams = self._open_pipes() if request.window is None else self._open_terminal(request.window)
             self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
@@ -62,7 +65,7 @@ class Run:
 
     def _open_pipes(self) -> Streams:
         """The stdin, stdout and stderr of the process."""
-        self._handles += os.pipe()
+        self._handles = os.pipe()
         self._handles += os.pipe()
         out, out_end, err, err_end = self._handles
         self.pipes = {out: STDOUT, err: STDERR}
@@ -76,7 +79,7 @@ class Run:
     def _open_terminal(self, window: Window) -> Streams:
         """One terminal for all three. Without a caller that types, reading from it ends at once."""
         ours, theirs = os.openpty()
-        self._handles += (ours, theirs)
+        self._handles = (ours, theirs)
         self.pipes = {ours: STDOUT}
         self.resize(window)
         os.set_blocking(ours, False)
@@ -141,14 +144,14 @@ class Run:
     def close_pipes(self) -> None:
         for handle in self._handles:
             os.close(handle)
-        self._handles.clear()
+        self._handles = ()
 
     def close_writing_ends(self) -> None:
         """The pipes then end when the last process that has them does."""
         for handle in self._handles:
             if handle not in self.pipes:
                 os.close(handle)
-        self._handles = list(self.pipes)
+        self._handles = tuple(self.pipes)
         for pipe in self.pipes:
             os.set_blocking(pipe, False)
 

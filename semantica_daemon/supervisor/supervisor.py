@@ -89,7 +89,7 @@ class Supervisor:
             elif handle in self._inputs:
                 self._inputs.write(handle)
         self._timeout_ms = self._channel.flush()
-        if self._pauses:
+        if self._pauses.until:
             self._timeout_ms = self._pauses.end_late(self._timeout_ms)
         while not ready and not self._runs and self._unused:  # one at a time: a removal may take milliseconds
             remove_if_empty(*self._unused.popleft())
@@ -196,8 +196,10 @@ class Supervisor:
     def _close(self, run: Run, keeps_processes: bool) -> None:
         """Output of processes that outlive the run is read and dropped, so that they are never blocked."""
         self._trees.remove(run, keeps_processes)
-        self._pauses.end(run)
-        self._inputs.close(run)
+        if self._pauses.until:
+            self._pauses.end(run)
+        if run.stdin >= 0:
+            self._inputs.close(run)
         if keeps_processes:
             self._pipes |= dict.fromkeys(run.pipes)
             run.close_writing_ends()

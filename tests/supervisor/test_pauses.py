@@ -52,11 +52,11 @@ def test_it_waits_while_nothing_is_read(followed: Run, pauses: Pauses) -> None:
 @pytest.mark.parametrize("offset", [MOST_UNREAD, NO_READER])
 def test_it_goes_on_when_the_reader_has_read_or_is_gone(followed: Run, pauses: Pauses, offset: int) -> None:
     pauses.note_reader(followed, ReadRequest("r", 1, offset))
-    assert (bool(pauses), followed.log.must_wait) == (False, False)
+    assert (bool(pauses.until), followed.log.must_wait) == (False, False)
 
 
 def test_a_reader_that_makes_no_progress_is_given_up(followed: Run, pauses: Pauses) -> None:
     pauses.note_reader(followed, ReadRequest("r", 1, 0))
-    pauses._until[followed] = 0
-    assert (pauses.end_late(None), bool(pauses), followed.log.must_wait) == (None, False, False)
+    pauses.until[followed] = 0
+    assert (pauses.end_late(None), bool(pauses.until), followed.log.must_wait) == (None, False, False)
     assert followed.log.dropped > MOST_UNREAD
