@@ -93,6 +93,17 @@ class StoreMachine(OpenedStore):
         with self.commit(retry, RetryParams(job_id=job.id, force=force, payload=payload)) as told:
             self.retries.retry(job, force, payload, told)
 
+    @rule(drawn=specs)
+    def enqueues_and_deletes_the_queue(self, drawn: dict[str, Any]) -> None:
+        """In one commit."""
+        spec = self.spec(drawn)
+        commands = [Command(enqueue, admitted(**spec)), Command(delete_queue, DeleteQueueParams(spec["queue"]))]
+        committed = self.transact(commands, self.claiming)
+        self.model.enqueue(spec, committed.results[0])
+        self.deleted(spec["queue"], committed.results[1])
+        self.model.queue_opened(self.queued)
+        self.claimed(committed.claims)
+
     # What runs
 
     @rule()
@@ -250,10 +261,12 @@ class StoreMachine(OpenedStore):
 
     @rule(queue=st.sampled_from(choices.QUEUES))
     def deletes_a_queue(self, queue: str) -> None:
-        is_named = any(one.spec["queue"] == queue for one in self.timetable.templates.values())
-        live = sum(job.queue == queue for job in self.model.live())
         with self.commit(delete_queue, DeleteQueueParams(queue)) as told:
-            self.queues.delete(queue, live, is_named, told)
+            self.deleted(queue, told)
+
+    def deleted(self, queue: str, told: Any) -> None:
+        is_named = any(one.spec["queue"] == queue for one in self.timetable.templates.values())
+        self.queues.delete(queue, sum(job.queue == queue for job in self.model.live()), is_named, told)
 
     # Templates and schedules
 

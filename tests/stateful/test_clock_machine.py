@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.timeout(120 + 10 * EXAMPLES), pytest.mark.soak]
 HOUR, DAY = 3_600_000, 86_400_000
 NOTICED_MS = 6000  # of the clock: by then whatever has changed is noticed
 PERIOD_MS = 10_000
+INTERVAL_MS = 21_000
+TIMES = ("trigger_at", "first_at", "last_at")
 MOST_LONG = 4
 CONFIG = sample_handlers.config(slots=8, more=f"[machine]\nidle_ms = {IDLE_MS}\n")
 DATABASE = ("meta.db", "meta.db-wal")
@@ -125,8 +127,13 @@ class ClockMachine(RuleBasedStateMachine):
         Alone.mains = False
         self.run(self._start())
         self.call("template.put", name="t", spec={"job_type": "semantica.noop"})
-        asked = {"name": "s", "template_id": "t", "cron_expression": "*/10 * * * * *", "misfire": misfire}
-        self.seconds = Occurrences(PERIOD_MS, self.call("schedule.put", **asked)["next_trigger_at"])
+        asked = {"template_id": "t", "misfire": misfire}
+        first = self.call("schedule.put", name="s", cron_expression="*/10 * * * * *", **asked)["next_trigger_at"]
+        self.seconds = Occurrences(PERIOD_MS, first)
+        first = self.call("schedule.put", name="interval", every_ms=INTERVAL_MS, **asked)["next_trigger_at"]
+        self.intervals = Occurrences(INTERVAL_MS, first, first)
+        self.call("schedule.put", name="on e", template_id="t", on_event="e", overlap="supersede")
+        self.emits, self.fired = 0, 0
         self.is_run_all = misfire == "run_all"
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -180,8 +187,16 @@ class ClockMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(["e", "f"]), value=st.sampled_from(["1", "2"]))
     def an_event_comes(self, key: str, value: str) -> None:
-        matched = self.call("event.emit", key=key, value=value)["matched"]
-        assert sorted(matched) == sorted(self.world.emitted(key, value))
+        told = self.call("event.emit", key=key, value=value)
+        assert sorted(told["matched"]) == sorted(self.world.emitted(key, value))
+        assert len(told.get("fired", [])) == (key == "e")
+        self.emits += key == "e"
+
+    @precondition(lambda self: self.world.repeatable)
+    @rule(pick=st.integers(0, 100))
+    def a_job_is_retried(self, pick: int) -> None:
+        old_id = self.world.repeatable[pick % len(self.world.repeatable)]
+        self.world.retried(old_id, self.call("job.retry", job_id=old_id)["job_id"])
 
     # What happens to the machine
 
@@ -248,6 +263,7 @@ class ClockMachine(RuleBasedStateMachine):
         self.look()
         assert not before & self.world.due(self.states), "they wait for nothing"
         assert self.seconds.following is None or self.seconds.following > self.clock.now()
+        assert (self.intervals.following or 0) > self.clock.elapsed()
 
     @invariant()
     def only_who_may_has_run(self) -> None:
@@ -264,7 +280,19 @@ class ClockMachine(RuleBasedStateMachine):
         for job_id, state in found:
             self.world.saw(job_id, state)
         for self.sequence, event_type, about in told:
-            self.seconds.event(event_type, json.loads(about))
+            self.see_schedule(event_type, json.loads(about))
+        assert self.fired == self.emits
+
+    def see_schedule(self, event_type: str, about: dict[str, Any]) -> None:
+        """The times of an interval are moments of the time that has passed: no clock that is set moves them."""
+        if about["name"] == "on e":
+            self.fired += event_type == "schedule.fired"
+        elif about["name"] == "interval":
+            set_by = self.clock.now() - self.clock.elapsed()
+            moments = {name: about[name] - set_by for name in TIMES if name in about}
+            self.intervals.event(event_type, about | moments)
+        else:
+            self.seconds.event(event_type, about)
 
 
 TestClockMachine = ClockMachine.TestCase

@@ -71,6 +71,7 @@ def arrivals(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> lis
     return [
         (9, lambda: machine.enqueues(drawn=spec)),
         (3 if machine.model.jobs else 0, lambda: retries_a_job(machine, chance)),
+        (1, lambda: machine.enqueues_and_deletes_the_queue(drawn=spec)),
         (1, lambda: machine.batches_with_poison_inside(first=spec, spoilt=spec, last=other)),
     ]
 

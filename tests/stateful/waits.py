@@ -24,6 +24,7 @@ class Waiting:
     at: int = 0
     delay_until: int = 0
     is_long: bool = False
+    is_save: bool = False
 
 
 @dataclass
@@ -49,6 +50,11 @@ class World:
         if schedule.get("wait_for_event"):
             job.unheard.add((schedule["wait_for_event"], None))
 
+    def retried(self, old_id: str, job_id: str) -> None:
+        """A retry needs the machine as the job before it; what that one has waited for has come."""
+        old = self.jobs[old_id]
+        self.jobs[job_id] = Waiting(old.idle, old.power)
+
     def saved(self, job_id: str) -> list[str]:
         """A job of the lane that waits to be quiet: whom it replaces."""
         replaced = [one for one in [self.newest] if one is not None and one not in self.ended]
@@ -56,7 +62,7 @@ class World:
         if not replaced or self.postponed_since is None:
             self.postponed_since = now
         until = min(now + DEBOUNCE_MS, self.postponed_since + MAX_WAIT_MS)
-        self.newest, self.jobs[job_id] = job_id, Waiting(delay_until=until)
+        self.newest, self.jobs[job_id] = job_id, Waiting(delay_until=until, is_save=True)
         return replaced
 
     def emitted(self, key: str, value: str) -> list[str]:
@@ -66,6 +72,11 @@ class World:
         for job_id in matched:
             self.jobs[job_id].unheard -= said
         return matched
+
+    @property
+    def repeatable(self) -> list[str]:
+        """Those that have ended and were in no lane."""
+        return [job_id for job_id, state in self.ended.items() if state == "DONE" and not self.jobs[job_id].is_save]
 
     @property
     def is_idle(self) -> bool:

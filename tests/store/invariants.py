@@ -202,6 +202,8 @@ def check_counts(store: Store) -> None:
     rows = store.rows(f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts WHERE removed = 0")
     kept = {row.pop("queue"): row for row in rows}
     counted = recount(store)
+    unlisted = "SELECT queue FROM jobs WHERE queue NOT IN (SELECT queue FROM queue_counts)"
+    assert store.rows(unlisted) == [], "job.list would not find them"
     nothing = dict.fromkeys(TOTALS, 0)
     counts = store.database._counts
     for queue in kept | counted | counts._queues:
