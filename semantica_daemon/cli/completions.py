@@ -8,9 +8,13 @@ from semantica_daemon.cli.errors import CommandFailed
 BASH = """\
 # Completion of `semantica` for bash: eval "$(semantica completions bash)" in ~/.bashrc
 _semantica() {
-    local line lines=()
+    local line quoted quote='' lines=() word=${COMP_WORDS[COMP_CWORD]}
     COMPREPLY=()
-    mapfile -t lines < <(semantica completions -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2> /dev/null)
+    case $word in
+        [\\"\\']*) quote=${word:0:1} word=${word:1} ;;
+        *) IFS= read word <<< "$word" ;; # removes the backslashes
+    esac
+    mapfile -t lines < <(semantica completions -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$word" 2> /dev/null)
     case ${lines[0]} in
         :files) compopt -o default ;;
         :command*)
@@ -19,7 +23,16 @@ _semantica() {
             else
                 compopt -o default
             fi ;;
-        *) for line in "${lines[@]}"; do COMPREPLY+=("${line%%$'\\t'*}"); done ;;
+        *)
+            for line in "${lines[@]}"; do
+                line=${line%%$'\\t'*}
+                printf -v quoted %q "$line"
+                if [[ -z $quote ]]; then
+                    COMPREPLY+=("$quoted")
+                elif [[ ${quoted//'\\ '/ } == "$line" ]]; then # nothing in it that quotes cannot hold
+                    COMPREPLY+=("$line")
+                fi
+            done ;;
     esac
 }
 complete -F _semantica semantica
@@ -31,7 +44,7 @@ ZSH = """\
 _semantica() {
     local line
     local -a lines found
-    lines=("${(@f)$(semantica completions -- "${(@)words[2,CURRENT]}" 2> /dev/null)}")
+    lines=("${(@f)$(semantica completions -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2> /dev/null)}")
     case $lines[1] in
         :files) _files ;;
         :command*)
@@ -51,7 +64,8 @@ FISH = """\
 # Completion of `semantica` for fish: semantica completions fish > ~/.config/fish/completions/semantica.fish
 function __semantica_candidates
     set -l words (commandline -opc) (commandline -ct)
-    for line in (semantica completions -- $words[2..-1] 2> /dev/null)
+    set -l word (string unescape -- $words[-1]; or echo -- $words[-1])
+    for line in (semantica completions -- $words[2..-2] "$word" 2> /dev/null)
         switch $line
             case :files
                 __fish_complete_path (commandline -ct)

@@ -17,12 +17,14 @@ Candidates = list[Candidate]
 
 
 def ask(kind: str, word: str, paths: Paths) -> Candidates:
-    """The names of this kind; `word` is the beginning that is typed already."""
+    """The names of this kind; `word` is the beginning that is typed already. Leaves out names that the completion
+    script would take for something else: more than one line, or an instruction such as `:command`."""
     try:
         with Client(paths, autostart=False) as client:
-            return FINDERS[kind](client, word)
+            found = FINDERS[kind](client, word)
     except (NoDaemon, CallRefused, ConnectionLost):
         return []
+    return [one for one in found if one[0].isprintable() and not one[0].startswith(":")]
 
 
 def _jobs(client: Client) -> list[Json]:

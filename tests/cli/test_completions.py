@@ -116,6 +116,29 @@ def test_the_tab_key_completes_in_a_shell(shell: TypedInto, words: dict[str, str
     shell.type("\x15semantica run -- ls folder-o\t", "folder-of-mine/")
 
 
+def test_no_text_of_a_tag_is_run_by_the_shell(shell: TypedInto, line: Line, tmp_path: Path) -> None:
+    """The completed tag arrives as it was given: the job is found by it, and its id is shown."""
+    words = ("add", "-q", "--after", "1h", "--tag")
+    job_id = line(*words, "evil of $(touch ran)", "--", "true").out.strip()
+    shell.type("semantica list --json --tag ev\t", "ran")
+    shell.type("\n", job_id)
+    shell.type("semantica list --json --tag evil\\ of\\ \t", "ran")
+    shell.type("\n", job_id)
+    plain = line(*words, "two words", "--", "true").out.strip()
+    shell.type("semantica list --json --tag 'two w\t", "ords")
+    shell.type("\n", plain)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_tag_cannot_be_taken_for_an_instruction_to_the_script(line: Line, words: dict[str, str]) -> None:
+    """bash and zsh calculate with the number that follows `:command`, and a calculation can run commands."""
+    for tag in (":command x[$(touch ran)]", "a\n:files"):
+        assert line("add", "-q", "--after", "1h", "--tag", tag, "--", "true").code == 0
+    found = line("completions", "--", "list", "--tag", "").out.splitlines()
+    assert "nightly" in found
+    assert not [one for one in found if one.startswith((":", "a"))]
+
+
 def test_fish_completes(line: Line, words: dict[str, str], tmp_path: Path) -> None:
     if shutil.which("fish") is None:
         pytest.skip("NOT TESTED: fish is not installed")
@@ -130,5 +153,7 @@ def test_fish_completes(line: Line, words: dict[str, str], tmp_path: Path) -> No
     assert complete("semantica compl") == ["completions"]
     assert complete("semantica cancel --tag nig") == ["nightly"]
     assert complete(f"semantica logs -f {words['job'][:5]}") == [words["job"]]
+    line("add", "-q", "--after", "1h", "--tag", "two words", "--", "true")
+    assert complete("semantica cancel --tag two\\\\ w") == ["two words"]
     assert complete("semantica run --cwd folder-o") == ["folder-of-mine/"]
     assert complete("semantica run -- ls folder-o") == ["folder-of-mine/"]
