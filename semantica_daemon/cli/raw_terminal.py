@@ -1,12 +1,13 @@
 """This terminal during `semantica run --pty`: every key goes to the job, whose own terminal has the same size.
 
-`stdin` sends the keys.
+`stdin` sends the keys and the sizes.
 """
 
 import os
 import signal
 import termios
 import tty
+from contextlib import suppress
 
 from semantica_daemon.cli.stdin import StdinSender
 from semantica_daemon.cli.terminal import Terminal
@@ -23,21 +24,26 @@ class RawTerminal:
         self._is_used = sender is not None and sender.has_terminal and os.isatty(0)
 
     def __enter__(self) -> None:
-        if self._is_used:
+        if self._is_used and self._sender is not None:
             self._saved = termios.tcgetattr(0)
             self._terminal.newline = "\r\n"
-            signal.signal(signal.SIGWINCH, self._resize)
+            changes, self._changed = os.pipe()
+            os.set_blocking(self._changed, False)
+            self._sender.start_resizing(changes, size)
+            signal.signal(signal.SIGWINCH, self._note_change)
             tty.setraw(0)
 
     def __exit__(self, *_: object) -> None:
         if self._is_used:
             signal.signal(signal.SIGWINCH, signal.SIG_DFL)
-            termios.tcsetattr(0, termios.TCSADRAIN, self._saved)
+            with suppress(termios.error, OSError):  # the terminal was closed
+                termios.tcsetattr(0, termios.TCSADRAIN, self._saved)
             self._terminal.newline = "\n"
 
-    def _resize(self, number: int, frame: object) -> None:
-        if self._sender is not None:
-            self._sender.resize(*size())
+    def _note_change(self, number: int, frame: object) -> None:
+        """Only wakes the thread that sends the size: the next signal may interrupt this handler anywhere."""
+        with suppress(BlockingIOError):  # the thread has enough to read
+            os.write(self._changed, b"+")
 
 
 def size() -> tuple[int, int]:

@@ -3,6 +3,8 @@
 import os
 import stat
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from semantica_daemon.cli.terminal import Terminal
 from semantica_daemon.client.client import Client
@@ -35,19 +37,22 @@ class StdinSender:
 
     def start(self) -> None:
         """Sends in a thread until stdin or the job has ended."""
-        if not self.is_open:
-            return
-        import threading  # noqa: PLC0415
+        if self.is_open:
+            _in_thread(self._send)
 
-        threading.Thread(target=self._send, daemon=True).start()
+    def start_resizing(self, changes: int, size: Callable[[], tuple[int, int]]) -> None:
+        """Sends the size now and whenever the pipe `changes` is readable, in a thread and over a connection of its own,
+        because a call of the other thread may wait."""
+        with suppress(CallRefused, ConnectionLost, NoDaemon):
+            client = Client(self._paths, autostart=False)
+            _in_thread(lambda: self._resize(client, changes, size))
 
-    def resize(self, rows: int, columns: int) -> None:
-        """Over a connection of its own, because a call of the thread may wait."""
-        try:
-            with Client(self._paths, autostart=False) as client:
+    def _resize(self, client: Client, changes: int, size: Callable[[], tuple[int, int]]) -> None:
+        with suppress(CallRefused, ConnectionLost):  # the main thread reports a daemon that is gone
+            while True:
+                rows, columns = size()
                 client.call("job.input", attach_id=self.attach_id, rows=rows, columns=columns)
-        except (CallRefused, ConnectionLost, NoDaemon):
-            return
+                os.read(changes, CHUNK)
 
     def about_next_run(self) -> str:
         """The part about stdin of the note about a further run."""
@@ -57,7 +62,6 @@ class StdinSender:
         import base64  # noqa: PLC0415
         import signal  # noqa: PLC0415
 
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread handles them
         while self.is_open:
             try:
                 data = os.read(0, CHUNK)
@@ -80,3 +84,14 @@ class StdinSender:
             self._detach_keys = pressed if key == DETACH_KEY else []
         pressed = self._detach_keys
         return len(pressed) == PRESSES and pressed[-1] - pressed[0] <= WITHIN_S
+
+
+def _in_thread(action: Callable[[], None]) -> None:
+    import signal  # noqa: PLC0415
+    import threading  # noqa: PLC0415
+
+    def work() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread handles them
+        action()
+
+    threading.Thread(target=work, daemon=True).start()

@@ -21,14 +21,17 @@ class Screen:
     def __init__(self, line: Line) -> None:
         self._line = line
         self._ours, self._theirs = pty.openpty()
-        self.seen = ""
+        self.seen, self._is_open = "", True
         self.resize(40, 100)
 
-    def run(self, script: str) -> None:
-        command, stream = [*COMMAND, "run", "--pty", "--", "sh", "-c", script], self._theirs
+    def run(self, *command_line: str, stderr: int | None = None) -> None:
+        """Runs a script of the shell, or a command of several words."""
+        words = command_line if len(command_line) > 1 else ("sh", "-c", *command_line)
+        command, stream = [*COMMAND, "run", "--pty", "--", *words], self._theirs
         env = {**self._line.env, "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
-            command, stdin=stream, stdout=stream, stderr=stream, env=env, cwd=self._line.cwd, start_new_session=True,
+            command, stdin=stream, stdout=stream, stderr=stderr or stream, env=env, cwd=self._line.cwd,
+            start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
 
@@ -52,8 +55,13 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._ours)
-        os.close(self._theirs)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Closes the window."""
+        for handle in (self._theirs, self._ours) if self._is_open else ():
+            os.close(handle)
+        self._is_open = False
 
 
 @pytest.fixture
@@ -94,6 +102,35 @@ def test_a_new_size_of_the_window_reaches_the_job(screen: Screen) -> None:
     screen.resize(30, 90)
     assert screen.process.wait(40) == 0
     screen.until("30 90\r\n")
+
+
+def test_a_window_that_changes_all_the_time_leaves_the_job_with_its_last_size(screen: Screen) -> None:
+    screen.run("stty -echo; echo begun; while read line && test $line != end; do echo $line; done; "
+               "until stty size | grep '^25 60'; do sleep 0.05; done")  # fmt: skip
+    screen.until("begun\r\n")
+    for number in range(20):
+        screen.type(b"%d\r" % number)
+        for rows in range(30, 45):
+            screen.resize(rows, 90)
+            time.sleep(0.001)  # signals that come faster are merged
+    screen.resize(25, 60)
+    screen.until("19\r\n")
+    screen.type(b"end\r")
+    screen.until("25 60\r\n")
+    assert screen.process.wait(40) == 0
+    assert "semantica" not in screen.seen
+
+
+def test_a_window_that_is_closed_leaves_the_job_running(screen: Screen, line: Line) -> None:
+    reading, writing = os.pipe()
+    screen.run("echo begun; read line; echo ended", stderr=writing)
+    os.close(writing)
+    screen.until("begun\r\n")
+    screen.hang_up()
+    assert screen.process.wait(40) == 129
+    with open(reading) as notes:
+        assert "goes on; follow it with" in notes.read()
+    assert line("wait", "@last").code == 0
 
 
 def test_three_detach_keys_leave_the_job_running(screen: Screen, line: Line) -> None:
