@@ -28,7 +28,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         other_folder.warn(client, terminal)
         ack = client.call("job.enqueue", **payload.complete(client, spec))
-    _print_ack(terminal, ack, "generation" in spec)
+    _print_ack(terminal, ack, "generation" in spec and "force" not in spec)
     if (hint := shell_hint(arguments.command)) and not os.path.exists(arguments.command[0]):
         terminal.note(f"there may be no command of this name: {hint}")
     reasons = job_options.start_reasons(spec, since) if ack["state"] == "SCHEDULED" and not ack["existing"] else []
@@ -51,7 +51,8 @@ def _print_ack(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> No
 
 
 def print_notes(terminal: Terminal, ack: Json, can_be_forced: bool = False) -> None:
-    """Prints what an ack has besides the id. `can_be_forced`: the job was found by its generation."""
+    """Prints what an ack has besides the id. `can_be_forced`: the job was found by its generation, without
+    --force."""
     name = prose.short_id(ack["job_id"])
     if ack["existing"]:
         again = "; --force runs it again" if can_be_forced and ack["state"] not in LIVE_STATES else ""

@@ -40,7 +40,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)
             interrupts.job_is_known(job_id)
-            print_notes(terminal, ack, "generation" in spec)
+            print_notes(terminal, ack, "generation" in spec and "force" not in spec)
             if sender is not None and not ack["existing"]:
                 sender.start()
             code = _follow_to_end(client, terminal, ack, not arguments.command, sender)

@@ -52,6 +52,15 @@ def test_force_runs_the_same_version_of_a_file_again(line: Line, tmp_path: Path)
     assert line("wait", added.out.strip()).code == 3
 
 
+def test_force_runs_an_older_version_too(line: Line) -> None:
+    words = ("run", "--type", "older", "-s", "older", "--generation")
+    for generation in ("1", "2"):
+        assert line(*words, generation, "--", "false").code == 1
+    forced = line(*words, "1", "--force", "--", "echo", "ran")
+    assert (forced.code, forced.out, forced.err) == (0, "ran\n", "")
+    assert line("show", "@last", "--json").json["stale"] is True
+
+
 def test_after_a_cancel_the_hint_names_force(line: Line, tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     words = ("--newest-wins", "f", "--", "true")

@@ -73,9 +73,14 @@ class Reference:
         if known and owner != known.owner and (in_lane or generation <= known.newest):
             return GenerationOwner
         if known and (recorded := known.job_of(generation)):
-            if not spec.get("force") or generation < known.newest or self.jobs[recorded].state in LIVE:
+            if not spec.get("force"):
                 return recorded
+            if repeated := [job.id for job in in_lane if job.generation == generation]:
+                return repeated[0]
             new.retry_of = recorded
+        if known and generation < known.newest and new.retry_of:
+            arrival = Arrival(new, owner, [], is_behind=True)
+            return QueueFull if self.is_full(arrival) else arrival
         if known and generation < known.newest:
             return Arrival(new, owner, [], known.newest_job)
         arrival = Arrival(new, owner, [job for job in self.live() if lane and self._gives_way(job, spec)])

@@ -186,10 +186,16 @@ def test_force_runs_a_generation_again_whose_job_has_ended(store: Store) -> None
     assert put(store, **LANE, force=True) == Ack(new.job_id, "default", "QUEUED", 7, existing=True)
 
 
-def test_force_does_not_run_an_older_generation(store: Store) -> None:
+def test_force_runs_an_older_generation_as_stale(store: Store) -> None:
     old = failed(store, subject_key="s", generation=1)
-    put(store, subject_key="s", generation=2)
-    assert put(store, subject_key="s", generation=1, force=True).job_id == old
+    newest = failed(store, subject_key="s", generation=2)
+    new = put(store, subject_key="s", generation=1, force=True)
+    row = store.job(new.job_id)
+    assert (new.existing, new.state, row["retry_of"], row["stale"]) == (False, "QUEUED", old, 1)
+    assert row["superseded_by"] == newest
+    assert put(store, subject_key="s", generation=1, force=True).job_id == new.job_id
+    assert put(store, subject_key="s", generation=1).job_id == old
+    assert put(store, subject_key="s", generation=2).job_id == newest
 
 
 def test_force_needs_a_generation(store: Store) -> None:

@@ -62,6 +62,11 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
         """Whether the job, which is in a lane, becomes the newest of it."""
         return self.lane is None or self.plan.generation >= self.lane.generation
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the job repeats a generation that is not the newest of its lane."""
+        return self.repeats is not None and self.in_lane and not self.is_newest
+
     def postponed_since(self, job_type: str) -> int | None:
         """When the debounce of the lane began, taken from the jobs that this one replaces."""
         replaced = (self.live[job_id] for job_id in self.plan.supersede)
@@ -130,8 +135,11 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
     planned = plan(spec, on_running, lane, live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
     jobs = {job.job_id: job for job in live}
-    if spec.force and existing is not None and existing.state in state.TERMINAL and not planned.stale:
-        return EnqueueDecision(planned, on_running, in_lane=True, lane=lane, live=jobs, repeats=existing.job_id)
+    if spec.force and existing is not None:
+        existing = _live_again(tx, spec, live) or existing
+        if existing.state in state.TERMINAL:
+            again = Plan(planned.generation, planned.numbered_by) if planned.stale else planned
+            return EnqueueDecision(again, on_running, in_lane=True, lane=lane, live=jobs, repeats=existing.job_id)
     return EnqueueDecision(planned, on_running, existing, False, True, lane, jobs)
 
 
@@ -151,6 +159,13 @@ def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:
     where = {"subject_key": spec.subject_key, "job_type": spec.job_type, "generation": generation}
     row = tx.execute(KNOWN, where).fetchone()
     return _ack_of(tx, row[0]) if row else None
+
+
+def _live_again(tx: Tx, spec: JobSpec, live: list[Live]) -> Ack | None:
+    """The reply for a generation that is being repeated already."""
+    same = (job.job_id for job in live if job.generation == spec.generation and job.job_type == spec.job_type)
+    job_id = next(same, None)
+    return _ack_of(tx, job_id) if job_id is not None else None
 
 
 def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:

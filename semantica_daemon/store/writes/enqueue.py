@@ -36,6 +36,7 @@ SELECT :job_id, first_job_id
 FROM job_retries
 WHERE job_id = :retry_of
 """
+MARK_STALE = "UPDATE jobs SET stale = 1, superseded_by = :by WHERE id = :job_id"
 COUNT_INTERRUPT = """
 UPDATE lanes
 SET interrupts = interrupts + 1
@@ -122,6 +123,8 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
         lane = (spec.subject_key, spec.job_type, planned.generation, job_id, planned.numbered_by)
         tx.execute(KEEP_LANE, lane)
     new_job.insert(tx, job_id, job, decided, begins)
+    if decided.is_behind and decided.lane is not None:
+        tx.execute(MARK_STALE, {"job_id": job_id, "by": decided.lane.job_id})
     if job.secrets:
         tx.secrets.append((job_id, job.secrets))
     if spec.idempotency_key is not None:

@@ -25,7 +25,6 @@ NEEDS = ("wait_for_idle", "require_charging")
 OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "environment_id", "payload", "spec")
 COLUMNS = (*SAME, *new_job.COLUMNS, *OTHERS)
 ENDED_JOB = f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE number = :number"
-MARK_STALE = "UPDATE jobs SET stale = 1, superseded_by = :by WHERE id = :job_id"
 # Fields that delayed the start of the old job, or that identify the request which added it.
 NOT_REPEATED = ("debounce_ms", "max_wait_ms", "idempotency_key")
 
@@ -45,8 +44,6 @@ def retry(tx: Tx, params: RetryParams) -> Ack:
     ack = carry_out(tx, repeated, decided)
     if taken:
         gates.open_next_turn(tx, schedule_id)  # the retry may have superseded the job that it waits for
-    if decided.in_lane and not decided.is_newest and decided.lane is not None:
-        tx.execute(MARK_STALE, {"job_id": ack.job_id, "by": decided.lane.job_id})
     return ack
 
 
