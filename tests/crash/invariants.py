@@ -159,13 +159,14 @@ BROKEN = {
         WHERE (enabled = 1 AND on_event IS NULL AND cron_expression IS NOT '@reboot')
           <> (next_trigger_at IS NOT NULL)""",
     "a queue miscounts": """
+        WITH deleted AS MATERIALIZED (
+          SELECT queue, max(sequence) AS sequence FROM job_events WHERE event_type = 'queue.deleted' GROUP BY queue)
         SELECT queue, 'counted' FROM queue_counts AS kept
         WHERE removed = 0 AND (done, failed, cancelled, superseded) <> (
           SELECT count(*) FILTER (WHERE state = 'DONE'), count(*) FILTER (WHERE state = 'FAILED'),
             count(*) FILTER (WHERE state = 'CANCELLED'), count(*) FILTER (WHERE state = 'SUPERSEDED')
-          FROM jobs WHERE jobs.queue = kept.queue AND last_event > (
-            SELECT coalesce(max(sequence), 0) FROM events
-            WHERE event_type = 'queue.deleted' AND events.queue = kept.queue))""",
+          FROM jobs LEFT JOIN deleted USING (queue)
+          WHERE jobs.queue = kept.queue AND last_event > coalesce(deleted.sequence, 0))""",
     "a queue that was deleted has live jobs": """
         SELECT id, queue, state FROM jobs JOIN queue_counts USING (queue) WHERE removed = 1 AND finished_at IS NULL""",
     "a job of an earlier daemon still runs": """
