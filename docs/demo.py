@@ -88,7 +88,14 @@ def draw(console: Console, env: dict[str, str], cwd: Path) -> None:
             console.print(Text(shown, "dim" if comment else "bold"))
         written = run(command, env, cwd)
         if written and not hidden:
-            console.print(Text.from_ansi(written.rstrip("\n")))
+            console.print(Text.from_ansi(with_short_paths(written.rstrip("\n"), cwd)))
+
+
+def with_short_paths(written: str, home: Path) -> str:
+    """Shows paths below the home as ~/…, as wide as they were, so that tables stay in line."""
+    return re.sub(
+        rf"{home}(\S*)( ?)", lambda found: f"~{found[1]}{found[2]}".ljust(len(found[0]) if found[2] else 0), written
+    )
 
 
 def main() -> None:
