@@ -5,7 +5,7 @@ import select
 
 from semantica_daemon.supervisor.channel import Channel
 from semantica_daemon.supervisor.messages import InputRequest, InputTaken
-from semantica_daemon.supervisor.run import END_OF_TYPING, Run
+from semantica_daemon.supervisor.run import END_OF_KEYS, END_OF_TYPING, Run
 
 
 class Inputs:
@@ -44,6 +44,8 @@ class Inputs:
             request = request._replace(data=b"", is_last=True)
             written = 0
         request = request._replace(data=request.data[written:])
+        if request.is_last and not request.data and run.leave_raw_mode():
+            request = request._replace(data=END_OF_KEYS)
         self._pending[handle] = (run, request)
         if not request.data:
             self._end(run, not request.is_last)

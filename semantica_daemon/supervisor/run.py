@@ -15,7 +15,9 @@ CHUNK = 65_536
 AVAILABLE = array("i", [0])  # what FIONREAD fills in
 EXPECTED_READER = -1
 END_OF_TYPING = b"\4\4"  # Ctrl-D twice: the first one may only end a line
+END_OF_KEYS = b"\x16\4\4" + END_OF_TYPING  # first a quoted Ctrl-D: a read that began in raw mode ends with a key only
 MOST_IN_TERMINAL = 1_000_000  # the kernel does not report how much output a terminal holds
+LOCAL_FLAGS, CHARACTERS = 3, 6  # in what tcgetattr returns
 WINDOW_SIZE = struct.Struct("HHHH")
 Streams = tuple[int, int, int]
 DEV_NULL = os.open(os.devnull, os.O_RDONLY)
@@ -93,6 +95,21 @@ class Run:
         """Sets the size of its terminal; the kernel sends SIGWINCH."""
         for terminal in self.pipes if self.request.window is not None else ():
             fcntl.ioctl(terminal, termios.TIOCSWINSZ, WINDOW_SIZE.pack(*window, 0, 0))
+
+    def leave_raw_mode(self) -> bool:
+        """Whether its terminal was in raw mode, in which Ctrl-D is a key like others: END_OF_KEYS then ends reads."""
+        if self.request.window is None:
+            return False
+        try:
+            settings = termios.tcgetattr(self.stdin)
+            if settings[LOCAL_FLAGS] & termios.ICANON:
+                return False
+            settings[LOCAL_FLAGS] |= termios.ICANON | termios.IEXTEN
+            settings[CHARACTERS][termios.VLNEXT], settings[CHARACTERS][termios.VEOF] = b"\x16", b"\4"
+            termios.tcsetattr(self.stdin, termios.TCSANOW, settings)
+        except termios.error:  # a terminal that no longer works
+            return False
+        return True
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:

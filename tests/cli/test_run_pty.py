@@ -6,6 +6,7 @@ import pty
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -142,6 +143,26 @@ def test_three_detach_keys_leave_the_job_running(screen: Screen, line: Line) -> 
     assert screen.process.wait(40) == 129
     assert screen.settings() == before
     line("wait", "@last")
+    assert line("logs", "@last").out.endswith("ended\r\n")
+
+
+READS_KEYS = """
+import os, tty
+tty.setraw(0)
+print("begun", end="\\r\\n", flush=True)
+while key := os.read(0, 1):
+    print(key, end="\\r\\n", flush=True)
+print("ended", end="\\r\\n", flush=True)
+"""
+
+
+def test_a_job_that_reads_single_keys_finds_the_end_of_them_when_its_caller_is_gone(screen: Screen, line: Line) -> None:
+    screen.run(sys.executable, "-c", READS_KEYS)
+    screen.until("begun\r\n")
+    screen.type(b"k")
+    screen.until("b'k'\r\n")
+    screen.process.kill()
+    assert line("wait", "--timeout", "30s", "@last").code == 0
     assert line("logs", "@last").out.endswith("ended\r\n")
 
 
