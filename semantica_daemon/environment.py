@@ -19,11 +19,30 @@ SERVICE_MANAGER = ("NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "WATCHDOG
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "APIKEY", "KEY", "CREDENTIAL", "AUTH")
 LONGEST_SHORT_WORD = 4
 REDACTED = "***"
+# What Python sets LC_CTYPE to when it starts in the C locale (PEP 538).
+COERCED = ("C.UTF-8", "C.utf8")
 
 
 def allowed(environment: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
     """The variables that a job gets without asking for them."""
     return {name: value for name, value in environment.items() if is_allowed(name)}
+
+
+def restore_locale(environment: "os._Environ[str]", at_start: str = "/proc/self/environ") -> None:
+    """Gives LC_CTYPE the value that this process was started with: Python changes it in the C locale. Where the system
+    does not keep that value, the variable is removed."""
+    if environment.get("LC_CTYPE") not in COERCED or environment.get("LC_ALL"):
+        return
+    try:
+        with open(at_start, "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        variables = []
+    given = [one for one in variables if one.startswith(b"LC_CTYPE=")]
+    if given:
+        environment["LC_CTYPE"] = os.fsdecode(given[0].partition(b"=")[2])
+    else:
+        del environment["LC_CTYPE"]
 
 
 def is_allowed(name: str) -> bool:

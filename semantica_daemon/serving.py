@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import structlog
 
-from semantica_daemon import VERSION, config, logs, paths, systemd
+from semantica_daemon import VERSION, config, environment, logs, paths, systemd
 from semantica_daemon.clock import SystemClock
 from semantica_daemon.daemon import Setting, running
 from semantica_daemon.engine import handlers
@@ -59,6 +59,7 @@ def _log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 def main(config_path: Path | None, check: bool, log_file: Path | None, ready_fd: int | None) -> None:
     """Reads the configuration and runs the daemon; with `check` it reads it, imports the handlers, and returns."""
+    environment.restore_locale(os.environ)
     where = paths.find(os.environ)
     if config_path is not None:
         where.config = str(config_path.absolute())

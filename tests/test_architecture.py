@@ -46,7 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "failpoints", "environment", "processes", "systemd", "reload", "",
     },
     "reload": {"config", "wire", "errors"},
-    "serving": {"daemon", "processes", "engine", "store", "config", "logs", "paths", "clock", "errors", "systemd", ""},
+    "serving": {
+        "daemon", "processes", "engine", "store", "config", "logs", "paths", "clock", "environment", "errors",
+        "systemd", "",
+    },
     "quick_start": set(),
     "__main__": {"quick_start", "serving", "errors", ""},
 }  # fmt: skip

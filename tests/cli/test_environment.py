@@ -50,6 +50,19 @@ def test_a_variable_that_is_not_utf_8_arrives_byte_for_byte(line: Line, command:
     assert line("logs", "@last").out == ODD.hex()
 
 
+@pytest.mark.parametrize("given", [{"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}, {}])
+def test_the_locale_is_that_of_the_caller_and_not_what_python_makes_of_it(line: Line, given: dict[str, str]) -> None:
+    """Python sets LC_CTYPE for itself when it starts in the C locale."""
+    for name in [name for name in line.env if name.startswith("LC_")]:
+        del line.env[name]
+    script = ("--", "sh", "-c", "echo ${LC_CTYPE-unset}")
+    for options in ((), ("--clean-env",)):
+        assert line("run", *options, *script, LANG="C", **given).out == given.get("LC_CTYPE", "unset") + "\n"
+    line("add", *script, LANG="C", **given)
+    line("wait", "@last")
+    assert line("logs", "@last").out == given.get("LC_CTYPE", "unset") + "\n"
+
+
 def test_pwd_is_the_folder_that_is_given(line: Line, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     assert line("run", "--", "printenv", "PWD", PWD="/logical").out == "/logical\n"
