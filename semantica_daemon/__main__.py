@@ -2,11 +2,15 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
-from semantica_daemon import VERSION, quick_start, serving  # noqa: F401
-from semantica_daemon.errors import StartRefused
+# Until `serving` reloads the configuration on it, SIGHUP does nothing. Not SIG_IGN, which the jobs would inherit.
+signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+from semantica_daemon import VERSION, quick_start, serving  # noqa: E402, F401
+from semantica_daemon.errors import StartRefused  # noqa: E402
 
 EPILOG = """\
 Everything lies where the XDG folders say, or in $SEMANTICA_HOME when that is set.

@@ -1,6 +1,7 @@
 """config.toml is read again while the daemon runs: what changes at once, what needs a restart, and a broken file."""
 
 import json
+import os
 import signal
 import threading
 from pathlib import Path
@@ -104,6 +105,19 @@ def test_sighup_reads_the_file_again(home: Path) -> None:
         assert daemon.call("admin.config")["daemon"]["max_slots"] == 5
         assert daemon.stop() == 0
         assert "job_queued" in (home / "stderr.log").read_text()
+
+
+def test_sighup_does_not_end_a_daemon_that_starts(home: Path) -> None:
+    """It waits for its configuration, which is a pipe here, while it gets the signal."""
+    os.mkfifo(home / "config.toml")
+    with Process(home) as daemon:
+        daemon.start(ready=False)
+        with (home / "config.toml").open("w") as pipe:
+            daemon.signal(signal.SIGHUP)
+            (home / "config.toml").unlink()  # for whoever reads it once more
+            pipe.write("[daemon]\nmax_slots = 5\n")
+        daemon.wait_ready()
+        assert daemon.call("admin.config")["daemon"]["max_slots"] == 5
 
 
 def test_every_setting_is_live_or_needs_a_restart() -> None:
