@@ -40,8 +40,8 @@ class SocketFile:
         return self.bind()
 
     def bind(self) -> socket.socket:
-        """Returns a bound socket that does not listen yet. Removes a socket that is left at the path; any other file is
-        moved aside. Binds under a umask, so that no other user can connect even for a moment."""
+        """Returns a bound socket that does not listen yet. Removes a socket that is left at the path; any other file
+        or folder is moved aside. Binds under a umask, so that no other user can connect even for a moment."""
         self._clear_path()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -57,7 +57,7 @@ class SocketFile:
             mode = self.path.lstat().st_mode
             if stat.S_ISSOCK(mode):
                 self.path.unlink()
-            elif not stat.S_ISDIR(mode):  # a folder stays, and the bind fails
+            else:
                 free = (self.path.with_name(f"{self.path.name}.{number}") for number in count(1))
                 aside = next(path for path in free if not os.path.lexists(path))
                 log.warning("file_moved_aside", path=str(self.path), to=str(aside))

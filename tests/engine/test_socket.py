@@ -64,16 +64,16 @@ async def test_a_file_put_at_the_path_of_the_socket_is_moved_aside_and_never_del
     assert path.read_text() == "not a socket"
 
 
-async def test_a_folder_in_the_sockets_place_does_not_stop_the_daemon(manual: Harness) -> None:
-    """It cannot be removed by us; once it is gone, the socket comes back."""
+async def test_a_folder_in_the_sockets_place_is_moved_aside_with_its_files(manual: Harness) -> None:
     await manual.call("admin.health")
-    manual.paths.socket.unlink()
-    manual.paths.socket.mkdir()
+    path = manual.paths.socket
+    path.unlink()
+    path.mkdir()
+    (path / "file").write_text("not a socket")
     kept = (await manual.enqueue())["job_id"]
-    await manual.advance(10_000)
+    await manual.advance(5000)
     assert await manual.state(kept) == "DONE"
-    manual.paths.socket.rmdir()
-    await manual.advance(10_000)
+    assert (path.with_name(f"{path.name}.1") / "file").read_text() == "not a socket"
     again = await manual.client()
     assert (await again.call("admin.health"))["status"] == "ready"
     await again.close()
