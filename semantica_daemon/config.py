@@ -30,7 +30,8 @@ class DaemonSection(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitsSection(Struct, frozen=True, forbid_unknown_fields=True):
-    log_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 64_000_000
+    # At least as much as sixteen of the smallest files of a log's end: eight of them are the half that is kept of it.
+    log_bytes: Annotated[int, Meta(ge=65_536, le=2**50)] = 64_000_000
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):

@@ -149,7 +149,7 @@ def test_a_log_that_was_cut_has_both_ends_and_a_line_between_them(home: Path, tm
 
 
 def test_run_and_a_follower_show_everything_whatever_the_log_keeps(home: Path, tmp_path: Path) -> None:
-    (home / "config.toml").write_text("[limits]\nlog_bytes = 1000\n")
+    (home / "config.toml").write_text("[limits]\nlog_bytes = 65536\n")
     line = Line(home, tmp_path)
     os.mkfifo(tmp_path / "go")
     everything = "".join(f"{number}\n" for number in range(1, 500_001))

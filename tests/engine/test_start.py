@@ -78,6 +78,7 @@ def process(home: Path) -> Iterator[Process]:
         ('[daemon]\nmax_slots = "3"\n', ["daemon.max_slots: must be a number without quotes"]),
         ('[queues.fast]\nslots = "3"\n', ["queues.NAME.slots: must be a number without quotes"]),
         ("[daemon]\nmax_slots = -1\n", ["daemon.max_slots: must be 0 or more"]),
+        ("[limits]\nlog_bytes = 65535\n", ["limits.log_bytes: must be 65536 or more"]),
         ('[daemon]\ndurability = "some"\n', ["daemon.durability: 'some' is not one of 'normal', 'full'"]),
         ('[queues.fast]\non_running = "stop"\n', ["on_running: 'stop' is not one of 'finish', 'cancel'"]),
         ("[queues.fast]\nslots = -1\n", ["fast"]),
