@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from semantica_daemon import prose
 from semantica_daemon.cli import (
@@ -23,7 +24,7 @@ from semantica_daemon.cli.follow import copy_output, follow
 from semantica_daemon.cli.interrupts import Detached, Interrupts
 from semantica_daemon.cli.stdin import StdinSender
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.errors import ConnectionLost
+from semantica_daemon.client.errors import CallRefused, ConnectionLost
 from semantica_daemon.client.exit_codes import NO_DAEMON
 
 
@@ -71,8 +72,14 @@ def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bo
     show: Callable[[Json], None] = (lambda _: None) if terminal.as_json else copy_output
     if sender is None or not sender.has_terminal:
         show = progress_line.with_progress_line(client, terminal, job_id, show)
-    with raw_terminal.RawTerminal(terminal, sender):
-        end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
+    try:
+        with raw_terminal.RawTerminal(terminal, sender):
+            end = follow(client, terminal, job_id, show, about_next_run=sender.about_next_run if sender else lambda: "")
+    except BrokenPipeError:  # SIGPIPE would have ended the command itself
+        with suppress(CallRefused, ConnectionLost):
+            if not ack["existing"]:
+                client.call("job.cancel", job_id=job_id, reason="nobody reads its output")
+        raise
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
     job = client.call("job.get", job_id=job_id)

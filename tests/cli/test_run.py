@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.cases import each_case
-from tests.cli.command_line import COMMAND, Line
+from tests.cli.command_line import COMMAND, Line, StartedCommand
 from tests.harness import Process
 
 
@@ -188,16 +188,29 @@ def test_a_handler_runs_too_and_its_result_is_printed(line: Line) -> None:
     assert (result.code, result.json) == (0, {"a": 1})
 
 
-def test_a_reader_that_leaves_ends_it_without_a_word(line: Line) -> None:
-    begun = line.start("run", "-t", "endless", "--", "yes")
+def until_its_reader_leaves(begun: StartedCommand) -> tuple[int, bytes]:
+    """The exit code and the notes of a command that goes on printing lines with a y."""
     begun.until("y\n")
     assert begun.process.stdout is not None
     begun.process.stdout.close()
     begun.process.stdout = None
-    assert begun.process.wait(20) == 141
+    code = begun.process.wait(20)
     assert begun.process.stderr is not None
-    assert begun.process.stderr.read() == b""
-    line("cancel", "-t", "endless")
+    return code, begun.process.stderr.read()
+
+
+def test_a_reader_that_leaves_ends_the_job(line: Line) -> None:
+    assert until_its_reader_leaves(line.start("run", "--", "yes")) == (141, b"")
+    line("wait", "--timeout", "30s", "@last")
+    assert line("show", "@last", "--json").json["state"] == "CANCELLED"
+
+
+def test_a_reader_that_leaves_logs_or_a_job_of_another_caller_ends_only_the_command(line: Line) -> None:
+    line("add", "--key", "endless", "--", "yes")
+    assert until_its_reader_leaves(line.start("logs", "-f", "@last"))[0] == 141
+    assert until_its_reader_leaves(line.start("run", "--key", "endless", "--", "yes"))[0] == 141
+    assert line("show", "@last", "--json").json["state"] == "RUNNING"
+    line("cancel", "@last")
 
 
 def test_a_daemon_that_goes_away_is_reported_with_a_hint(home: Path, tmp_path: Path) -> None:
