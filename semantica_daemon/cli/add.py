@@ -83,7 +83,7 @@ EVERY = Group("schedules", [
 ], "make a schedule instead of a job; prints the schedule's name")  # fmt: skip
 EACH = Group("many jobs", [
     Option("--each", "add one job for each line of stdin, which takes the place of {} in the command"),
-], "{} in --subject, --key, --tag and --group stands for the line as well")  # fmt: skip
+], "{} in --subject, --key, --tag, --group and the values of --env stands for the line as well")  # fmt: skip
 COMMAND = Command(
     "Add a job to the queue and return at once. Prints its id.",
     run,

@@ -8,6 +8,7 @@ from semantica_daemon.cli import job_options, last_job, payload
 from semantica_daemon.cli.command import Any, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.fast_add import job_type_of
+from semantica_daemon.cli.terminal import print_error
 
 LINE = "{}"
 LABELS = ("subject_key", "idempotency_key", "user_tag", "chain_group_id")
@@ -16,7 +17,7 @@ LARGEST_CALL = 15_000_000  # bytes; the daemon takes a little more
 
 
 def add(arguments: Any, terminal: Terminal) -> None:
-    """Prints the ids in the order of the lines. The jobs of one call are added together or not at all."""
+    """Prints the ids in the order of the lines, after each call, whose jobs are added together or not at all."""
     if not any(LINE in word for word in arguments.command):
         hint = "write {} where the line belongs: semantica add --each -- lint {} < files"
         raise CommandFailed("--each: the command has no {}", hint)
@@ -25,26 +26,41 @@ def add(arguments: Any, terminal: Terminal) -> None:
     lines = [line for line in payload.read_stdin().split("\n") if line]
     if not lines:
         return terminal.note("stdin has no lines: no job was added")
-    spec, acks = job_options.job_spec(arguments), []
+    spec, acks = job_options.job_spec(arguments), list[Json]()
     try:
         with terminal.client() as client:
             spec = payload.complete(client, spec)
-            for jobs in _calls([_for_line(spec, line, arguments.type is None) for line in lines]):
-                acks += client.call("job.enqueue_many", jobs=jobs)["jobs"]
+            for jobs in _calls([_for_line(spec, line, arguments) for line in lines]):
+                added = client.call("job.enqueue_many", jobs=jobs)["jobs"]
+                acks += added
+                _print_ids(terminal, added)
     finally:
-        if acks:
-            last_job.remember(terminal.paths, acks[-1]["job_id"])
-            terminal.show({"jobs": acks}, [ack["job_id"] for ack in acks])
-            terminal.flush()
+        if acks and terminal.as_json:
+            terminal.print_json({"jobs": acks})
+        if acks and len(acks) < len(lines):
+            print_error(_summary(acks, len(lines)))
+        elif acks:
             terminal.note(_summary(acks, len(lines)))
 
 
-def _for_line(spec: Json, line: str, named_by_command: bool) -> Json:
-    """The spec with the line for each {}. `named_by_command`: the job type is not given."""
+def _print_ids(terminal: Terminal, added: list[Json]) -> None:
+    """At once, so that the ids of stored jobs are known even if this command is killed."""
+    last_job.remember(terminal.paths, added[-1]["job_id"])
+    if not terminal.as_json:
+        terminal.show(added, [ack["job_id"] for ack in added])
+        terminal.flush()
+
+
+def _for_line(spec: Json, line: str, arguments: Any) -> Json:
+    """The spec with the line for each {}."""
     argv = [word.replace(LINE, line) for word in spec["payload"]["argv"]]
     labels = {name: spec[name].replace(LINE, line) for name in LABELS if name in spec}
     found = {**spec, **labels, "payload": {**spec["payload"], "argv": argv}}
-    if named_by_command and "template_id" not in spec:
+    if arguments.env and "env_vars" in spec:
+        named = {text.partition("=")[0] for text in arguments.env if "=" in text}
+        values = spec["env_vars"].items()
+        found["env_vars"] = {name: text.replace(LINE, line) if name in named else text for name, text in values}
+    if arguments.type is None and "template_id" not in spec:
         found["job_type"] = job_type_of(argv, found.get("subject_key"))
     return found
 

@@ -1,8 +1,10 @@
 """`semantica add --each`: one job for each line of stdin, in one call for a thousand of them."""
 
+import subprocess
+
 from semantica_daemon.client.exit_codes import DATA, USAGE
 from tests.cases import each_case
-from tests.cli.command_line import Line
+from tests.cli.command_line import COMMAND, Line
 from tests.harness import Process
 
 
@@ -73,8 +75,32 @@ def test_what_cannot_be_done_for_each_line_is_refused(line: Line, words: list[st
 def test_a_refused_chunk_says_how_many_were_added_before(line: Line, daemon: Process) -> None:
     """The queue takes 1,500 jobs: the first thousand are added, the second refused as a whole."""
     daemon.call("queue.configure", queue="short", slots=0, max_queued=1500)
-    result = line("add", "--each", "-Q", "short", "--", "true", "{}", stdin="\n".join(map(str, range(2000))))
+    result = line("add", "--each", "-q", "-Q", "short", "--", "true", "{}", stdin="\n".join(map(str, range(2000))))
     assert result.code not in (0, USAGE, DATA)
     assert len(result.out.split()) == 1000
     assert "added 1000 jobs; 1000 lines are left" in result.err
     daemon.call("job.cancel", queue="short")
+
+
+def test_the_ids_of_a_call_are_printed_when_it_has_ended(line: Line, daemon: Process) -> None:
+    """Thirty calls; the command is killed when it has printed the first id."""
+    daemon.call("queue.configure", queue="slow", slots=0)
+    (line.cwd / "lines").write_text("\n".join(map(str, range(30_000))))
+    with (line.cwd / "lines").open() as lines:
+        words = [*COMMAND, "add", "--each", "-Q", "slow", "--", "true", "{}"]
+        process = subprocess.Popen(words, stdin=lines, stdout=subprocess.PIPE, env=line.env, cwd=line.cwd)
+    assert process.stdout is not None
+    with process.stdout:
+        first = process.stdout.readline().decode().strip()
+        process.kill()
+        process.wait()
+    assert daemon.call("job.get", job_id=first)["payload"]["argv"] == ["true", "0"]
+    queues = {queue["queue"]: queue["queued"] for queue in daemon.call("queue.list")["queues"]}
+    assert queues["slow"] < 30_000
+    daemon.call("job.cancel", queue="slow")
+
+
+def test_the_value_of_a_variable_may_hold_the_line_too(line: Line, daemon: Process) -> None:
+    words = ["add", "--each", "-q", "--env", "FILE=<{}>", "--", "echo", "{}"]
+    jobs = [daemon.call("job.get", job_id=job_id) for job_id in line(*words, stdin="a\nb\n").out.split()]
+    assert [job["env_vars"] for job in jobs] == [{"FILE": "<a>"}, {"FILE": "<b>"}]
