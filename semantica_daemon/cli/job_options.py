@@ -86,7 +86,7 @@ WHAT_IS_RUN = [
            help="set a variable: to yours, or to this value; a secret named here is required"),
     Option("--clean-env", "pass only PATH, HOME, LANG … and what --env names, not your whole environment"),
     Option("--env-all", "store your whole environment, without secrets, in a template; a job gets it anyway"),
-    Option("--stdin", "read all of stdin and store it with the job, up to 10 MB of text"),
+    Option("--stdin", "read all of stdin and store it with the job, up to 10 MB of text, counted as JSON"),
     Option("--leftovers {end,keep}", "what happens to processes it leaves behind (end)", field="leftovers"),
     Option("-Q, --queue NAME", "the queue (default)", field="queue"),
     Option("-p, --priority P", "low, normal, high, or -100 to 100", priority, "priority"),

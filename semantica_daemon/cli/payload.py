@@ -44,8 +44,8 @@ def _changes(arguments: Any) -> Json:
     if arguments.umask is not None:
         payload["umask"] = arguments.umask
     if arguments.stdin:
-        payload["stdin"] = read_stdin()
-    variables = _variables(arguments) if arguments.env_all else _named(arguments)
+        payload["stdin"] = _stdin_to_store()
+    variables = _variables(arguments) if arguments.env_all else _named_texts(arguments)
     return {"payload": payload} | ({"env_vars": variables} if variables else {})
 
 
@@ -95,7 +95,7 @@ def _command(arguments: Any) -> Json:
     job_type = arguments.type or job_type_of(argv, arguments.subject or arguments.newest_wins)
     found: Json = command_fields(argv, _folder(arguments.cwd), umask, job_type)
     if arguments.stdin:
-        found["payload"]["stdin"] = read_stdin()
+        found["payload"]["stdin"] = _stdin_to_store()
     return found
 
 
@@ -111,6 +111,14 @@ def _folder(given: str | None) -> str:
     return check_text(folder, "the folder")
 
 
+def _stdin_to_store() -> str:
+    """A payload is stored as JSON, and its limit is that of the JSON."""
+    text = read_stdin()
+    if len(json.dumps(text, ensure_ascii=False).encode()) > LARGEST_STDIN:
+        raise CommandFailed("stdin has more than 10 MB as JSON, where a newline takes 2 bytes", USE_A_FILE, DATA)
+    return text
+
+
 def read_stdin() -> str:
     """All of it, as text."""
     data = sys.stdin.buffer.read(LARGEST_STDIN + 1) if sys.stdin is not None else b""
@@ -123,16 +131,23 @@ def read_stdin() -> str:
 
 
 def _environment(arguments: Any) -> Json:
-    """The caller's whole environment, or the short list of it, and the variables named by --env."""
-    chosen = allowed(os.environ) if arguments.clean_env else os.environ
+    """The caller's whole environment, or the short list of it, and the variables named by --env: those that are not
+    UTF-8 as a part of the environment, which can hold them."""
+    chosen = allowed(os.environ) if arguments.clean_env else dict(os.environ)
     folder = None if arguments.cwd is None else _folder(arguments.cwd)
     named = _named(arguments)
-    return {"environment": environment_to_send(chosen, folder)} | ({"env_vars": named} if named else {})
+    texts = {name: value for name, value in named.items() if is_text(value)}
+    others = {name: value for name, value in named.items() if name not in texts}
+    return {"environment": environment_to_send(chosen | others, folder)} | ({"env_vars": texts} if texts else {})
 
 
 def _variables(arguments: Any) -> dict[str, str]:
     """The caller's variables, those of the short list or all of them, and those named by --env."""
-    return variables_to_send(os.environ, arguments.env_all) | _named(arguments)
+    return variables_to_send(os.environ, arguments.env_all) | _named_texts(arguments)
+
+
+def _named_texts(arguments: Any) -> dict[str, str]:
+    return {name: check_text(value, f"${name}") for name, value in _named(arguments).items()}
 
 
 def _named(arguments: Any) -> dict[str, str]:
@@ -143,7 +158,7 @@ def _named(arguments: Any) -> dict[str, str]:
             raise CommandFailed(f"--env {clean(name)}: a job cannot be given a variable of this name")
         if not given and name not in os.environ:
             raise CommandFailed(f"--env {name}: it is not set here", f"set it, or write --env {name}=VALUE")
-        found[name] = check_text(value if given else os.environ[name], f"${name}")
+        found[name] = value if given else os.environ[name]
     return found
 
 

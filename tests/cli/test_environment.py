@@ -50,6 +50,14 @@ def test_a_variable_that_is_not_utf_8_arrives_byte_for_byte(line: Line, command:
     assert line("logs", "@last").out == ODD.hex()
 
 
+def test_a_named_variable_that_is_not_utf_8_arrives_byte_for_byte(line: Line) -> None:
+    script = ["--", "sh", "-c", "printf %s \"$ODD\" | od -An -v -tx1 | tr -d ' \\n'"]
+    odd = os.fsdecode(ODD)
+    assert line("run", "--clean-env", "--env", "ODD", *script, ODD=odd).out == ODD.hex()
+    assert line("run", "--env", f"ODD={odd}", *script, ODD="other").out == ODD.hex()
+    assert "not UTF-8" in line("template", "put", "odd", "--env", f"ODD={odd}", *script).err
+
+
 @pytest.mark.parametrize("given", [{"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}, {}])
 def test_the_locale_is_that_of_the_caller_and_not_what_python_makes_of_it(line: Line, given: dict[str, str]) -> None:
     """Python sets LC_CTYPE for itself when it starts in the C locale."""

@@ -4,6 +4,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from semantica_daemon.client.exit_codes import DATA
 from tests.cases import each_case
 from tests.cli.command_line import COMMAND, Line, StartedCommand
 
@@ -90,3 +91,9 @@ def test_stdin_that_cannot_be_carried_is_refused(line: Line, data: bytes, senten
     result = line("run", "--stdin", "--", "cat", stdin=data)
     assert (result.code, result.out) == (65, "")
     assert sentence in result.err
+
+
+def test_stored_stdin_is_counted_as_json(line: Line) -> None:
+    refused = line("add", "--stdin", "--", "true", stdin=b"\n" * 6_000_000)
+    assert (refused.code, refused.out) == (DATA, "")
+    assert "stdin has more than 10 MB as JSON" in refused.err
