@@ -27,6 +27,7 @@ def follow(
     """Shows each reply of job.logs until the job has ended; returns the last one. `about_next_run`: the rest of the
     note that another run begins."""
     run_id, explained = after["run_id"] if after else None, False
+    known_as_cut = {run_id} if after and after["truncated"] else set()
     for reply in output.replies(client, job_id, EXPLAIN_AFTER_MS, after):
         if reply["run_id"] is None and not (explained or reply["eof"]):
             explained = True
@@ -35,7 +36,9 @@ def follow(
             terminal.note(f"run {reply['run_number']} of job {prose.short_id(job_id)} begins{about_next_run()}")
         run_id = reply["run_id"]
         show(reply)
-        if reply["eof"] and reply["truncated"]:
+        if output.is_about_missing_output(reply):
+            known_as_cut.add(run_id)
+        if reply["eof"] and reply["truncated"] and run_id not in known_as_cut:
             terminal.note(LOG_INCOMPLETE)
         if reply["eof"] and reply["state"] not in ENDED_STATES:
             _note_why(client, terminal, job_id)

@@ -55,13 +55,15 @@ def _print_run(client: Client, terminal: Terminal, job: Json, arguments: Any) ->
     chosen = {} if arguments.run is None else _run(job, arguments.run)
     wait_ms = LONG_WAIT_MS if chosen and arguments.follow else 0
     kept: Pieces = []
+    shows_notice, has_notice = arguments.lines is None and arguments.only != "stdout", False
     for reply in output.of_run(client, job_id, chosen, wait_ms, arguments.follow):
+        has_notice |= shows_notice and output.is_about_missing_output(reply)
         if arguments.lines is None or wait_ms:
             _print_pieces(terminal, arguments, reply, output.pieces(reply))
         else:
             kept = last_lines([*kept, *output.pieces(reply)], arguments.lines)
     _print_pieces(terminal, arguments, reply, kept)
-    if reply["truncated"]:
+    if reply["truncated"] and not has_notice:
         terminal.note(LOG_INCOMPLETE)
     if reply["run_id"] is None and not arguments.follow:
         terminal.note(f"job {prose.short_id(job_id)} has not run: it is {reply['state']}")

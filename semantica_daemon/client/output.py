@@ -7,6 +7,7 @@ from semantica_daemon.client.client import END_EVENTS, ENDED_STATES, LONG_WAIT_M
 from semantica_daemon.client.json_types import Json
 
 CHUNK = 1_048_576
+MISSING = " bytes of output are missing here]\n"
 STARTED_OR_ENDED = ["job.started", *END_EVENTS]
 
 
@@ -60,6 +61,11 @@ def of_run(client: Client, job_id: str, run: Json, wait_ms: int, follow: bool) -
         if reply["eof"] or not (reply["chunk"] or wait_ms):
             return
         run = {"run_id": reply["run_id"]} if reply["run_id"] else run  # another run may be the newest by then
+
+
+def is_about_missing_output(reply: Json) -> bool:
+    """Whether the reply is the line that stands for output which the log does not keep; it comes by itself."""
+    return bool(reply["chunk"].startswith("\n[semantica: ") and reply["chunk"].endswith(MISSING) and reply["truncated"])
 
 
 def pieces(reply: Json) -> Iterator[tuple[str, bytes]]:
