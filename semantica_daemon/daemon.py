@@ -142,7 +142,7 @@ class Daemon:
         waiting = Waiting(readers, self.commands, self.feed)
         log_root = self.run_dependencies.spawn_settings.log_root
         output = Output(readers, self.feed, self.dispatcher.command, log_root)
-        explainer = Explainer(readers, self.machine, limits, clock)
+        explainer, attachments = Explainer(readers, self.machine, limits, clock), self.run_dependencies.attachments
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
 
         async def get_config(params: ConfigParams) -> dict[str, Any]:
@@ -157,8 +157,8 @@ class Daemon:
         )  # fmt: skip
         return bind(
             {
-                **job.bindings(opened.admission, readers, waiting, output, explainer),
-                **AttachMethods(self.run_dependencies.attachments).bindings(),
+                **job.bindings(opened.admission, readers, waiting, output, explainer, attachments),
+                **AttachMethods(attachments).bindings(),
                 **RunMethods(self.run_dependencies.run_tokens).bindings(),
                 **EventMethods(self.feed, readers, waiting, explainer, clock).bindings(),
                 **template.bindings(readers),

@@ -25,6 +25,7 @@ class Dispatcher:
 
     def committed(self, committed: CommitResult) -> None:
         self._dependencies.secrets.committed(committed)
+        self._dependencies.attachments.committed(committed)
         for claim in committed.claims:
             attempt = Attempt(claim, self._dependencies, WORK[claim.mode], self._remove)
             self._attempts[claim.run.run_id] = attempt

@@ -83,7 +83,7 @@ class SubprocessRun:
         finally:
             del tokens[self._token]
             if self._attachment is not None:
-                self._attachment.run_ended()
+                self._attachment.end_input()
             if self._supervisor is not None:
                 self._supervisor.forget(self._run_id)
 
@@ -121,6 +121,8 @@ class SubprocessRun:
             return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
         except NotSupported as refused:
             return Outcome(error=Error("E_SPAWN", "permanent", f"it is not run without its limits: {refused.problem}"))
+        if self._attachment is not None and not request.has_input:
+            self._attachment.end_input()
         report = await self._spawn(request)
         if report is None:
             return STOPPED_BEFORE_START

@@ -77,6 +77,7 @@ class CommitResult(Struct, frozen=True):
     synced: bool
     secrets: list[tuple[str, dict[str, str]]]
     must_sync: bool
+    attached: list[tuple[str, str | None]]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -142,7 +143,8 @@ class Database:
             raise
         self.sequence += len(events)
         self._position = tx.position
-        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, tx.must_sync and not sync)
+        must_sync = tx.must_sync and not sync
+        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, must_sync, tx.attached)
 
     def checkpoint(self) -> None:
         """Checkpoints as far as readers allow, so that the WAL stays small. Raises CheckpointFailed if the database

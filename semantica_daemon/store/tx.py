@@ -123,6 +123,7 @@ class Tx:
         self.admit = ctx.admission.admit
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
+        self.attached: list[tuple[str, str | None]] = []  # an attach_id and its job, None if that existed before
         self.opened: list[int] = []  # jobs whose last gate was opened; `writes/promote` makes them QUEUED
         self.due: int | None = None
         self.must_sync = False  # a command that was not submitted as durable has to be synced before its reply

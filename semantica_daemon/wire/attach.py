@@ -17,7 +17,7 @@ class AttachParams(Params, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    attach_id: Annotated[str, about("for job.enqueue; valid as long as this connection is open, and no longer")]
+    attach_id: Annotated[str, about("for one job.enqueue; valid as long as this connection is open, and no longer")]
 
 
 class InputParams(Params, frozen=True):
@@ -31,4 +31,6 @@ class InputParams(Params, frozen=True):
 class InputResult(Struct, frozen=True):
     """The answer comes when the data is in the pipe of the job's stdin: send the next piece then."""
 
-    is_open: Annotated[bool, about("whether more can be sent: false after eof, or when the run or its stdin has ended")]
+    is_open: Annotated[
+        bool, about("whether more can be sent: false after eof, or when the job, its run or its stdin has ended")
+    ]

@@ -1,10 +1,13 @@
 """The `job` family: enqueue, retry, look up, wait for, cancel and explain jobs."""
 
+from msgspec import Struct
+
+from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.explain import Explainer
 from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.waiting import Waiting
-from semantica_daemon.model.admission import Admission
+from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Write
 from semantica_daemon.rpc.connection import Connection
@@ -15,8 +18,33 @@ from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
 
 
+class Enqueuing(Struct, frozen=True):
+    """Admits jobs that will be stored, which use up the attachments that they name."""
+
+    admission: Admission
+    attachments: Attachments
+
+    def admit(self, spec: wire.JobSpec) -> AdmittedJob:
+        admitted = self.admission.admit(spec)
+        if spec.attach_id is not None:
+            self.attachments.use(spec.attach_id)
+        return admitted
+
+    def admit_all(self, params: wire.EnqueueManyParams) -> list[AdmittedJob]:
+        admitted = self.admission.admit_all(params)
+        for spec in params.jobs:
+            if spec.attach_id is not None:
+                self.attachments.use(spec.attach_id)
+        return admitted
+
+
 def bindings(
-    admission: Admission, readers: Readers, waiting: Waiting, output: Output, explainer: Explainer
+    admission: Admission,
+    readers: Readers,
+    waiting: Waiting,
+    output: Output,
+    explainer: Explainer,
+    attachments: Attachments,
 ) -> dict[str, Binding]:
     async def get(params: wire.JobParams) -> JobWithRuns:
         return await readers.query(reads.job, params.job_id)
@@ -35,9 +63,10 @@ def bindings(
         await connection.calls.turn()
         return chunk
 
+    enqueuing = Enqueuing(admission, attachments)
     return {
-        "job.enqueue": Write(enqueue.enqueue, admission.admit),
-        "job.enqueue_many": Write(enqueue.enqueue_many, admission.admit_all),
+        "job.enqueue": Write(enqueue.enqueue, enqueuing.admit),
+        "job.enqueue_many": Write(enqueue.enqueue_many, enqueuing.admit_all),
         "job.plan": Write(enqueue.forecast, admission.admit),
         "job.get": Call(get),
         "job.list": Call(readers.taking_params(listing.jobs)),

@@ -63,6 +63,8 @@ def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
     decided = decide(tx, job)
     if decided.existing is None:
         return carry_out(tx, job, decided)
+    if job.spec.attach_id is not None:
+        tx.attached.append((job.spec.attach_id, None))
     if job.spec.idempotency_key is not None and not decided.by_key:
         _keep_key(tx, job.spec, decided.existing.job_id, job.spec_hash)
     return decided.existing
@@ -127,6 +129,8 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
         tx.execute(MARK_STALE, {"job_id": job_id, "by": decided.lane.job_id})
     if job.secrets:
         tx.secrets.append((job_id, job.secrets))
+    if spec.attach_id is not None:
+        tx.attached.append((spec.attach_id, job_id))
     if spec.idempotency_key is not None:
         _keep_key(tx, spec, job_id, job.spec_hash)
     shown = planned.generation if decided.in_lane else spec.generation
