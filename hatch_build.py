@@ -1,5 +1,6 @@
 """Adds the manual page to the wheel and to the source distribution; `semantica_daemon/cli/man_page.py` writes it."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,9 @@ class ManPage(BuildHookInterface):  # type: ignore[type-arg]
         self._folder = tempfile.TemporaryDirectory()
         page = Path(self._folder.name, "semantica.1")
         command = [sys.executable, "-m", "semantica_daemon.cli.man_page"]
-        page.write_bytes(subprocess.run(command, cwd=self.root, check=True, capture_output=True).stdout)
+        environment = {**os.environ, "PYTHONPATH": self.root}  # pipx keeps Python from looking into the cwd
+        written = subprocess.run(command, cwd=self.root, env=environment, check=True, stdout=subprocess.PIPE).stdout
+        page.write_bytes(written)
         if self.target_name == "wheel":
             build_data["shared_data"][str(page)] = "share/man/man1/semantica.1"
         else:

@@ -25,7 +25,8 @@ ASK = "from semantica_daemon.store.migrate import folder; print(*sorted(f.name f
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(target), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # as pipx builds it
+    subprocess.run(command, env=environment, check=True, capture_output=True)
     (made,) = target.glob("*.whl")
     return made
 

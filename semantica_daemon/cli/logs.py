@@ -34,7 +34,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         chosen = selection.job_ids(client, terminal, "logs", arguments)
         for job_id in chosen:
-            job = client.call("job.get", job_id=job_id)
+            job = client.query("job.get", job_id=job_id)
             if len(chosen) > 1:
                 terminal.note(f"job {prose.short_id(job['job_id'])}: {format.command(job) or job['job_type']}")
             _print_log(client, terminal, job, arguments)

@@ -82,7 +82,7 @@ def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bo
         raise
     if outcome.exit_code_is_enough(end) and not (terminal.as_json or is_handler):
         return outcome.exit_code(end)
-    job = client.call("job.get", job_id=job_id)
+    job = client.query("job.get", job_id=job_id)
     is_noted = ack["state"] == "SUPERSEDED" and not ack["existing"]  # by a warning of the ack
     if not (is_noted or outcome.exit_code_is_enough(job)):
         terminal.note(outcome.sentence(job, job_id))

@@ -17,6 +17,7 @@ LARGEST_CALL = 16 * 1024 * 1024
 # How long the daemon may take beyond what the call itself asks it to wait; longer means that it hangs.
 PATIENCE_S = 60.0
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+CLOSED = "the daemon closed the connection"
 NO_WAKEUP = -1
 SO_NOSIGPIPE = 0x1022  # of macOS, which has no MSG_NOSIGNAL
 
@@ -48,6 +49,8 @@ class Connection:
         try:
             self._socket.settimeout(PATIENCE_S)
             self._socket.sendall(line, NO_SIGNAL)
+        except (BrokenPipeError, ConnectionResetError):
+            raise ConnectionLost(CLOSED) from None
         except OSError as error:
             raise ConnectionLost(f"the daemon does not accept the call: {error}") from None
 
@@ -68,10 +71,12 @@ class Connection:
             chunk = self._read(late_at)
         except TimeoutError:
             raise ConnectionLost("the daemon does not answer; `semantica doctor` finds out why") from None
+        except ConnectionResetError:
+            raise ConnectionLost(CLOSED) from None
         except OSError as error:
             raise ConnectionLost(f"the connection to the daemon broke: {error}") from None
         if not chunk:
-            raise ConnectionLost("the daemon closed the connection")
+            raise ConnectionLost(CLOSED)
         return chunk
 
     def _read(self, late_at: float | None) -> bytes:

@@ -223,7 +223,8 @@ def test_a_job_that_could_not_start_wrote_nothing(line: Line) -> None:
 
 
 def test_a_process_that_is_left_running_is_named_by_its_command(line: Line) -> None:
-    result = line("run", "--", "sh", "-c", "sleep 100 & echo started")
+    program = "sleep 100 & while ! grep -q sleep /proc/$!/cmdline; do :; done; echo started"
+    result = line("run", "--", "sh", "-c", program)
     named = r"\[semantica: the command left 1 process running, which was ended: sleep 100 \(\d+\)\]\n"
     assert (result.code, result.out) == (0, "started\n")
     assert re.fullmatch(named, result.err)

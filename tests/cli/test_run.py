@@ -291,3 +291,18 @@ def test_a_line_for_the_shell_gets_a_hint_that_names_the_shell(line: Line) -> No
         assert (result.code, hint in result.err) == (0, True)
     assert "sh -c" not in line("run", "no-such-command").err
     assert line("add", "--", "sh", "-c", "echo a | wc -l").err == ""
+
+
+def test_the_end_of_a_job_is_known_when_the_daemon_is_restarted(home: Path, tmp_path: Path) -> None:
+    line = Line(home, tmp_path)
+    with Process(home).start():
+        for _ in range(4):
+            begun = line.start("run", "--", "sh", "-c", "echo begun; exec sleep 60")
+            begun.until("begun\n")
+            line("restart")
+            result = begun.result()
+            assert (result.code, "failed: the daemon was stopped while this run was under way" in result.err) == (
+                1,
+                True,
+            )
+        line("stop")
