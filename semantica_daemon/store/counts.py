@@ -112,7 +112,7 @@ class Counts:
         self.running += (to == RUNNING) - (origin == RUNNING)
 
     def add_run(self, queue: str, wait_ms: int, run_ms: int | None) -> None:
-        """Counts a run that has ended; `run_ms` None: its duration is unknown."""
+        """Counts a run that has ended; `run_ms` None: its duration is left out."""
         counts = self._change(queue)
         counts["runs"] += 1
         counts["wait_ms"] += wait_ms

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from semantica_daemon.model import event, state
-from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
+from semantica_daemon.model.outcome import ESCAPED, Outcome
 from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import environments, gates
@@ -15,6 +15,7 @@ from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queu
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
 IN_PROCESS = "IN_PROCESS"
+CUT_SHORT = ("CANCELLED", "SUPERSEDED", "INTERRUPTED")  # the statuses of runs that did not come to their own end
 
 READ_RUN = READ_JOB + " AND state = 'RUNNING' AND run_id = ?"
 
@@ -180,9 +181,9 @@ def command_done_unchanged(tx: Tx, begun: Begun, job: Job, outcome: Outcome) -> 
 
 
 def _done(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
-    facts = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
-    tx.emit(job, event.DONE, "", facts)
-    _count_run(tx, run, job, outcome)
+    took = _took(tx, run, outcome)
+    tx.emit(job, event.DONE, "", {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": took})
+    _count_run(tx, run, job, took)
     ended(tx, job, state.DONE, "DONE")
 
 
@@ -192,7 +193,7 @@ def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
         outcome = Outcome(exit_code=outcome.exit_code, took_ms=outcome.took_ms)
     error = encode(outcome.error).decode() if outcome.error else None
     tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
-    _count_run(tx, run, job, outcome)
+    _count_run(tx, run, job, None if _is_cut_short(verdict, outcome) else _took(tx, run, outcome))
     if verdict.state == state.QUEUED:
         _put_back(tx, run, job, outcome)
     elif verdict.state == state.SCHEDULED:
@@ -245,11 +246,17 @@ def _put_back(tx: Tx, run: Running, job: ChangedJob, outcome: Outcome) -> None:
     tx.wake_at(job.deadline)
 
 
-def _count_run(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
-    """Adds the run to the totals of its queue. The end of a crashed run is unknown, so its duration is left out."""
-    crashed = outcome.error is not None and outcome.error in (CRASHED.error, ESCAPED.error)
-    waited = max(0, run.started_at - (job.queued_at or 0))
-    tx.counts.add_run(job.queue, waited, None if crashed else _took(tx, run, outcome))
+def _is_cut_short(verdict: Verdict, outcome: Outcome) -> bool:
+    """True when a cancel, a newer job, a shutdown, a crash or the loss of idle or mains power ended the run: how long
+    it took does not show how long such jobs take."""
+    if verdict.run_status in CUT_SHORT:
+        return True
+    return outcome.error is not None and (outcome.interrupted or outcome.error == ESCAPED.error)
+
+
+def _count_run(tx: Tx, run: Running, job: Job, took_ms: int | None) -> None:
+    """Adds the run to the totals of its queue; `took_ms` None: the duration is left out."""
+    tx.counts.add_run(job.queue, max(0, run.started_at - (job.queued_at or 0)), took_ms)
 
 
 def _took(tx: Tx, run: Running, outcome: Outcome) -> int:

@@ -44,7 +44,7 @@ class QueueStats(Struct, frozen=True):
     superseded: Annotated[int, about("jobs that ended SUPERSEDED")]
     skipped: Annotated[int, about("jobs that ended SKIPPED_TTL or SKIPPED_DEADLINE")]
     avg_wait_ms: Annotated[float | None, about("mean time from QUEUED to the start of a run")]
-    avg_run_ms: Annotated[float | None, about("mean time of a run")]
+    avg_run_ms: Annotated[float | None, about("mean time of a run; cancelled and interrupted runs are left out")]
 
 
 class Stats(Struct, frozen=True):

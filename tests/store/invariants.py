@@ -241,11 +241,13 @@ def recount(store: Store) -> dict[str, Counter[str]]:
 
 
 def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
-    """How long each run took, as they ended; of those that a crash has ended nobody knows."""
+    """How long each run took, as they ended, without those that the daemon or a crash has ended."""
     by_id = {run["run_id"]: run for run in all_runs(store) if run["finished_at"] is not None}
     for _, about in changes(store):
         run = by_id.get(about.get("run_id")) if about["to"] != RUNNING else None
-        if run is not None and "E_ENGINE_CRASH" not in (run["error"] or ""):
+        if run is None or run["status"] in ("CANCELLED", "SUPERSEDED", "INTERRUPTED"):
+            continue
+        if "E_ENGINE_CRASH" not in (run["error"] or "") and "E_SHUTDOWN" not in (run["error"] or ""):
             yield run["job_id"], max(0, run["finished_at"] - run["started_at"])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semantica_daemon.model.outcome import CRASHED, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
+from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
 from semantica_daemon.store.run_transition import Claim, Running
 from semantica_daemon.store.writes.finish import Finish, finish
 from tests.builders import NOW, Store
@@ -234,6 +234,22 @@ def test_how_long_runs_take_of_late_follows_the_last_ones(store: Store) -> None:
         end(store, claimed)
         expected.append(store.rows("SELECT recent_run_ms FROM queue_counts")[0]["recent_run_ms"])
     assert expected == [1000, 1000, 1200, 960, 868]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_cancelled", "on_interrupt"),
+    [(GOOD, True, "fail"), (SHUT_DOWN, False, "fail"), (SHUT_DOWN, False, "requeue"), (LOST, False, "fail")],
+)
+def test_a_run_that_the_daemon_ended_does_not_count_in_how_long_runs_take(
+    store: Store, outcome: Outcome, is_cancelled: bool, on_interrupt: str
+) -> None:
+    claimed = begin(store, on_interrupt=on_interrupt)
+    if is_cancelled:
+        stop(store, claimed.run.job_id)
+    store.now += 1000
+    end(store, claimed, outcome)
+    counts = store.rows("SELECT runs, timed_runs, run_ms, recent_run_ms FROM queue_counts")
+    assert counts == [{"runs": 1, "timed_runs": 0, "run_ms": 0, "recent_run_ms": 0}]
 
 
 def test_a_run_took_as_long_as_its_own_clock_says_whatever_the_wall_clock_did_meanwhile(forged: Store) -> None:
