@@ -6,7 +6,7 @@ from semantica_daemon.cli.errors import CommandFailed
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
-    fields: Json = {"percent": arguments.percent, "message": arguments.message, "phase": arguments.phase}
+    fields: Json = {**_percent_and_message(arguments.percent, arguments.message), "phase": arguments.phase}
     if arguments.items is not None:
         fields |= arguments.items
     given = {name: value for name, value in fields.items() if value is not None}
@@ -15,15 +15,19 @@ def run(arguments: Any, terminal: Terminal) -> None:
     run_report.send(terminal, "run.progress", **given)
 
 
-def percent(text: str) -> float:
-    """50, 12.5 or 50%."""
+def _percent_and_message(first: str | None, second: str | None) -> Json:
+    """`first` is 50, 12.5 or 50%; the message if it is not a number and stands alone."""
+    if first is None:
+        return {}
     try:
-        value = float(text.removesuffix("%"))
+        value = float(first.removesuffix("%"))
     except ValueError:
+        if second is None:
+            return {"message": first}
         value = -1
     if not 0 <= value <= 100:
-        raise ValueError(f"{text!r} is not a number from 0 to 100")
-    return value
+        raise CommandFailed(f"progress: {first!r} is not a number from 0 to 100", "semantica progress 50 'half way'")
+    return {"percent": value, "message": second}
 
 
 def items(text: str) -> Json:
@@ -35,7 +39,7 @@ def items(text: str) -> Json:
 
 
 OPTIONS = [
-    Option("percent PERCENT", "from 0 to 100", percent, nargs="?"),
+    Option("percent PERCENT", "from 0 to 100; may be left out", nargs="?"),
     Option("message MESSAGE", "a sentence about it", nargs="?"),
     Option("--items DONE[/TOTAL]", "how many items are done, and of how many", items),
     Option("--phase TEXT", "what the job does now"),
@@ -47,6 +51,7 @@ COMMAND = Command(
     """
   semantica progress 50 "half way"
   semantica progress --items 3/12 --phase compiling
+  semantica progress --items 4/12 "main.c"
 
 `semantica run` shows the progress on a terminal; `semantica list`, `status` and `show` have it too.""",
 )

@@ -32,6 +32,14 @@ def test_progress_lines_and_a_result_need_no_token(line: Line) -> None:
     assert progress.endswith("  50 %, 3 of 12, compiling, half way")
 
 
+def test_progress_without_a_number_is_a_message(line: Line) -> None:
+    result = line("run", *in_job("semantica progress --items 1/4 --phase copying 'part 1' && exit 3"))
+    assert (result.code, result.err) == (3, "")
+    progress = line("show", "--json", "@last").json["progress"]
+    assert (progress["items_completed"], progress["phase"], progress["message"]) == (1, "copying", "part 1")
+    assert progress["percent"] is None
+
+
 def test_a_report_as_json_names_its_job(line: Line) -> None:
     result = line("run", *in_job("semantica progress 1 --json"))
     assert result.json == {"job_id": line("show", "-q", "@last").out.strip(), "attempt": 1}
@@ -42,6 +50,7 @@ def test_a_report_as_json_names_its_job(line: Line) -> None:
     [
         (("progress", "50"), 64, "progress: this is not a job"),
         (("progress", "101"), 64, "'101' is not a number from 0 to 100"),
+        (("progress", "half", "way"), 64, "'half' is not a number from 0 to 100"),
         (("progress",), 64, "there is nothing to report"),
         (("progress", "--items", "x"), 64, "write 3 or 3/12"),
         (("log", "hello"), 64, "log: this is not a job"),
