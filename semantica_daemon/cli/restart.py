@@ -8,10 +8,17 @@ from semantica_daemon.client.client import Client
 
 def run(arguments: Any, terminal: Terminal) -> None:
     was_running = stop.stop_daemon(terminal, arguments.timeout)
-    with Client(terminal.paths, report=terminal.note) as client:
+    reports: list[str] = []
+
+    def report(text: str) -> None:
+        reports.append(text)
+        terminal.note(text)
+
+    with Client(terminal.paths, report=report) as client:
         pid = client.call("admin.stats")["system"]["pid"]
-    result = {"stopped": was_running, "pid": pid}
-    terminal.show(result, draw=lambda: terminal.note(f"the daemon is running again (process {pid})"))
+    by_another = not any(text.startswith("started the daemon") for text in reports)
+    text = f"the daemon is running again (process {pid})"
+    terminal.show({"stopped": was_running, "pid": pid}, draw=lambda: terminal.note(text) if by_another else None)
 
 
 COMMAND = Command(

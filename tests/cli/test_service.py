@@ -105,7 +105,7 @@ def test_a_daemon_with_running_jobs_is_left_alone_until_it_is_restarted(systemd:
     before = pid(systemd)
     assert "1 running job: `semantica restart`" in semantica(systemd, "service", "install")
     assert pid(systemd) == before
-    assert "running again" in semantica(systemd, "restart")
+    assert "started the daemon (service" in semantica(systemd, "restart")
     assert pid(systemd) == main_pid(systemd) != before
 
 
@@ -202,6 +202,13 @@ def test_restart_gives_another_daemon_and_keeps_what_waits(alone: UserSystemd) -
     assert (first["stopped"], second["stopped"]) == (False, True)
     assert pid(alone) == second["pid"] != first["pid"]
     assert job_id in semantica(alone, "list", "-q")
+    semantica(alone, "stop")
+
+
+def test_restart_reports_the_new_daemon_once(alone: UserSystemd) -> None:
+    semantica(alone, "restart")
+    (report,) = semantica(alone, "restart").splitlines()
+    assert "started the daemon (process" in report
     semantica(alone, "stop")
 
 
