@@ -1,6 +1,7 @@
 """`semantica events`: what has happened, or happens now, one line each."""
 
 import json
+import re
 from collections.abc import Iterable
 
 from semantica_daemon import prose
@@ -77,16 +78,25 @@ def _print_event(terminal: Terminal, event: Event) -> None:
 
 
 def text(event: Event) -> str:
-    """Its time, message and payload."""
+    """Its time, its message, and what the payload has beyond the message."""
     level = "" if event["level"] in ("info", "debug") else f"{event['level']}: "
-    message = " ".join(filter(None, (event["message"], _facts(event["payload"]))))
+    message = " ".join(filter(None, (event["message"], _facts(event["payload"], event["message"]))))
     if event["event_type"] == "job.progress":
         message = format.progress(event["payload"])
     return format.clean(f"{format.instant(event['timestamp_at'])}  {level}{message}").rstrip()
 
 
-def _facts(payload: Json | None) -> str:
-    return " ".join(f"{name}={_value(name, value)}" for name, value in (payload or {}).items())[:LONGEST_FACTS]
+def _facts(payload: Json | None, message: str) -> str:
+    facts = (payload or {}).items()
+    shown = (f"{name}={_value(name, value)}" for name, value in facts if not _is_in(message, value))
+    return " ".join(shown)[:LONGEST_FACTS]
+
+
+def _is_in(message: str, value: object) -> bool:
+    """True of a text that the message contains as a word, and of a list of such texts; so of an empty list."""
+    if isinstance(value, list):
+        return all(_is_in(message, one) for one in value)
+    return isinstance(value, str) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
 
 
 def _value(name: str, value: object) -> str:

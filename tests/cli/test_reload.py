@@ -28,6 +28,17 @@ def test_reload_prints_what_has_changed_and_names_what_needs_a_restart(own: Line
     assert "these settings need `semantica restart`: daemon.log_format" in own("config").err
 
 
+def test_events_have_each_changed_setting_once(own: Line, home: Path) -> None:
+    (home / "config.toml").write_text("[daemon]\nmax_slots = 3\n")
+    own("config", "reload")
+    started, reloaded = own("events", "--type", "daemon.started", "--type", "daemon.reloaded").out.splitlines()
+    assert started.endswith(" is ready")
+    assert reloaded.endswith("the config file was read again; changed: daemon.max_slots")
+    (home / "config.toml").write_text('[daemon]\nlog_format = "json"\n')
+    own("config", "reload")
+    assert own("events", "-n", "1").out.endswith(' needs_restart=["daemon.log_format"]\n')
+
+
 def test_a_newer_file_is_named_by_config_status_and_doctor(own: Line, home: Path) -> None:
     (home / "config.toml").write_text("[daemon]\nmax_slots = 3\n")
     sentence = "the config file has changed since it was read; `semantica config reload` uses it"
