@@ -170,7 +170,10 @@ def _slots(facts: Facts, now: int, clock: Clock) -> str:
         return "a slot has to be free"
     if slots == 0:
         return f"queue {queue} has no slots"
-    return f"{facts['running']} of {slots} slots{f' of {queue}' if queue else ''} are in use"
+    of_queue = f" of {queue}" if queue else ""
+    if facts["running"] == slots == 1:
+        return f"the only slot{of_queue} is in use"
+    return f"{facts['running']} of {slots} slots{of_queue} are in use"
 
 
 def _running(facts: Facts, now: int, clock: Clock) -> str:

@@ -118,7 +118,7 @@ def test_it_notes_how_many_are_ahead(line: Line, tmp_path: Path) -> None:
     line("add", "-Q", "narrow", "--", "cat", "go")
     line("add", "-Q", "narrow", "--", "true")
     begun = line.start("run", "-Q", "narrow", "--", "echo", "done")
-    begun.until("waiting: 1 ahead in narrow; 1 of 1 slots of narrow are in use", "err")
+    begun.until("waiting: 1 ahead in narrow; the only slot of narrow is in use", "err")
     (tmp_path / "go").write_text("")
     assert begun.result()[:2] == (0, "done\n")
 

@@ -120,7 +120,7 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
         {"ahead": 1, "slots": 1, "running": (run(1),)},
         [
             Reason("ahead", "1 ahead in build", ahead=1, queue="build"),
-            Reason("slots", "1 of 1 slots of build are in use", queue="build", running=1, slots=1),
+            Reason("slots", "the only slot of build is in use", queue="build", running=1, slots=1),
         ],
     ),
     ({"ahead": 0, "paused": True}, [Reason("paused", "queue build is paused", queue="build")]),

@@ -143,7 +143,7 @@ async def test_the_ones_ahead_and_the_position(desk: Harness) -> None:
     positions = {job_id: (await why(desk, job_id))["queue_position"] for job_id in [urgent, *ids]}
     assert list(positions.values()) == [0, 1, 2, 3, 4]
     found = await why(desk, ids[2])
-    assert found["summary"] == "3 ahead in build; 1 of 1 slots of build are in use"
+    assert found["summary"] == "3 ahead in build; the only slot of build is in use"
     ahead, slots = found["reasons"]
     assert (ahead["kind"], ahead["ahead"], ahead["queue"]) == ("ahead", 3, "build")
     assert (slots["kind"], slots["running"], slots["slots"]) == ("slots", 1, 1)

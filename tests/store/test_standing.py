@@ -183,7 +183,7 @@ async def test_a_sentence_for_a_full_queue_a_retry_and_a_quiet_lane(store: Store
     last = put(store, queue="one").job_id
     claims(store)
     found = await why(store, db, last)
-    assert (found.summary, found.queue_position) == ("1 ahead in one; 1 of 1 slots of one are in use", 1)
+    assert (found.summary, found.queue_position) == ("1 ahead in one; the only slot of one is in use", 1)
     claimed = begin(store, max_attempts=6, backoff_base_ms=4000)
     end(store, claimed, BAD)
     assert (await why(store, db, claimed.run.job_id)).summary.startswith("attempt 2 of 6 in ")
