@@ -57,6 +57,15 @@ def when(one: Json) -> str:
     return str(one["cron_expression"])
 
 
+def when_with_jitter(one: Json) -> str:
+    """`0 2 * * * + up to 10m`."""
+    return f"{when(one)} + {jitter(one)}" if one["jitter_ms"] else when(one)
+
+
+def jitter(one: Json) -> str | None:
+    return f"up to {interval(one['jitter_ms'])}" if one["jitter_ms"] else None
+
+
 def event(one: Json) -> str:
     return str(one["on_event"]) if one["event_value"] is None else f"{one['on_event']}={one['event_value']}"
 

@@ -10,13 +10,14 @@ from semantica_daemon.client.client import Client
 COLUMNS: tables.Columns = {
     "name": "name",
     "state": lambda one: "on" if one["enabled"] else "off",
-    "when": repeat.when,
+    "when": repeat.when_with_jitter,
     "zone": lambda one: one["timezone"] if _is_cron(one) else None,
     "template": "template_name",
     "next": lambda one: format.instant(one["next_trigger_at"]),
     "last": lambda one: format.instant(one["last_triggered_at"]),
     "ended": lambda one: _last_end(one),
 }
+SHORT = ("name", "next", "last", "ended")
 NEXT_SHOWN = 3
 MOST_UPCOMING = 100
 REBOOT = "@reboot"
@@ -35,6 +36,17 @@ def columns(schedules: list[Json]) -> tables.Columns:
     return {"next (your time)" if name == "next" and is_elsewhere else name: COLUMNS[name] for name in COLUMNS}
 
 
+def short_columns(schedules: list[Json]) -> tables.Columns:
+    """Without `when`, which stands in the column `next` of a schedule that fires at an event."""
+    shown = {name: cell for name, cell in columns(schedules).items() if name.startswith(SHORT)}
+    return {name: _next_or_event if name.startswith("next") else cell for name, cell in shown.items()}
+
+
+def _next_or_event(one: Json) -> str | None:
+    fires_at_event = one["enabled"] and (one["on_event"] is not None or one["cron_expression"] == REBOOT)
+    return repeat.when(one) if fires_at_event else format.instant(one["next_trigger_at"])
+
+
 def show(arguments: Any, terminal: Terminal) -> None:
     found = terminal.call("schedule.get", schedule_id=arguments.name)
     terminal.show(found, [found["schedule_id"]], lambda: tables.pairs(_rows(found)))
@@ -47,7 +59,7 @@ def _rows(one: Json) -> list[tuple[str, object]]:
         ("id", one["schedule_id"]),
         ("state", "on" if one["enabled"] else "off"),
         ("when", f"{repeat.when(one)} ({one['timezone']})" if _is_cron(one) else repeat.when(one)),
-        ("jitter", f"up to {repeat.interval(one['jitter_ms'])}" if one["jitter_ms"] else None),
+        ("jitter", repeat.jitter(one)),
         ("template", one["template_name"]),
         ("misfire", one["misfire"]),
         ("overlap", one["overlap"]),
@@ -137,7 +149,8 @@ def _next_instants(one: Json) -> str:
         return _without_times(one)
     now = format.now()
     first, *others = one["upcoming"][:NEXT_SHOWN]
-    instants = [format.instant_and_delay(first, now), *(prose.instant(at, now) for at in others)]
+    late = f", {repeat.jitter(one)} later" if one["jitter_ms"] else ""
+    instants = [format.instant_and_delay(first, now) + late, *(prose.instant(at, now) for at in others)]
     where = one["timezone"] if one["timezone"] == times.zone() else f"your time; cron by {one['timezone']}"
     return f"next: {'; then '.join(instants)} ({where if _is_cron(one) else repeat.when(one)})"
 

@@ -57,9 +57,7 @@ def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:
             terminal.print(f"… and {more} more: `semantica list --state waiting`")
     if found["schedules"]:
         tables.heading("schedules")
-        columns = schedule.columns(found["schedules"])
-        shown = {name: cell for name, cell in columns.items() if name.startswith(("name", "next", "last", "ended"))}
-        tables.table(shown, found["schedules"])
+        tables.table(schedule.short_columns(found["schedules"]), found["schedules"])
 
 
 def _waits(queue: Json) -> int:

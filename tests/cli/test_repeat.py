@@ -54,6 +54,23 @@ def test_an_interval_is_shown_with_its_next_instants(line: Line) -> None:
     assert {later - at for at, later in pairwise(upcoming)} == {5_400_000}
 
 
+def test_the_jitter_is_named_where_a_time_is_promised(line: Line) -> None:
+    made = line("add", "--every", "daily 02:00", "--jitter", "10m", "--name", "spread", "--", "true")
+    first, second, *_ = made.err.split("; then ")
+    assert first.endswith(", up to 10m later")
+    assert "later" not in second
+    assert "  0 2 * * * + up to 10m  " in line("schedule").out
+
+
+def test_status_names_the_event_that_a_schedule_waits_for(line: Line) -> None:
+    line("on", "git:commit", "--name", "commits", "--", "true")
+    (row,) = [row for row in line("status").out.splitlines() if row.startswith("commits ")]
+    assert "  on git:commit  " in row
+    line("schedule", "disable", "commits")
+    (row,) = [row for row in line("status").out.splitlines() if row.startswith("commits ")]
+    assert "git:commit" not in row
+
+
 def test_on_runs_a_command_at_every_event_with_its_value(line: Line, tmp_path: Path) -> None:
     command = 'echo "$SEMANTICA_EVENT_KEY $SEMANTICA_EVENT_VALUE" >> log'
     made = line("on", "file:saved", "--name", "saved", "--", "sh", "-c", command)
