@@ -89,14 +89,26 @@ class StoreMachine(OpenedStore):
         """Mostly one that has ended, and a newer one rather than an older."""
         ended = [job for job in self.model.jobs.values() if job.state not in LIVE]
         chosen = list(self.model.jobs.values()) if pick % 8 == 0 or not ended else ended[-6:]
-        job = chosen[pick % len(chosen)]
+        self.retry(chosen[pick % len(chosen)], force, payload)
+
+    @precondition(lambda self: self.model.lanes)
+    @rule(pick=picks)
+    def retries_the_jobs_of_a_lane(self, pick: int) -> None:
+        """The oldest generation first; mostly of a lane in which a schedule makes its jobs."""
+        of_schedules = {job.lane for job in self.model.jobs.values() if job.schedule_id and job.lane}
+        lanes = sorted((pick % 4 and of_schedules) or self.model.lanes)
+        for _, job_id in sorted(self.model.lanes[lanes[pick % len(lanes)]].generations.items())[-3:]:
+            self.retry(self.model.jobs[job_id], True, None)
+
+    def retry(self, job: Job, force: bool, payload: dict[str, Any] | None) -> None:
         with self.commit(retry, RetryParams(job_id=job.id, force=force, payload=payload)) as told:
             self.retries.retry(job, force, payload, told)
 
     @rule(drawn=specs)
     def enqueues_and_deletes_the_queue(self, drawn: dict[str, Any]) -> None:
-        """In one commit."""
-        spec = self.spec(drawn)
+        """In one commit; often it is the first job of the queue."""
+        name = f"q{len(self.model.jobs)}" if len(self.model.jobs) % 2 else drawn["queue"]
+        spec = self.spec(drawn | {"queue": name})
         commands = [Command(enqueue, admitted(**spec)), Command(delete_queue, DeleteQueueParams(spec["queue"]))]
         committed = self.transact(commands, self.claiming)
         self.model.enqueue(spec, committed.results[0])

@@ -14,12 +14,13 @@ from hypothesis import settings
 from tests.stateful import choices
 from tests.stateful.choices import EVENTS, FACTS, IDLE, NAMES, OUTCOMES, PAUSABLE, POWER, SCHEDULE, SETS_MS, STEPS_MS
 from tests.stateful.store_machine import StoreMachine
+from tests.stateful.timetable import REBOOT
 
 # A failure is made small before it is shown, and that takes its time.
 pytestmark = pytest.mark.timeout(400)
 
 WALKS = int(os.environ.get("SEMANTICA_WALKS", "6"))
-Way = tuple[int, Callable[[], Any]]
+Way = tuple[float, Callable[[], Any]]
 
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
@@ -31,8 +32,9 @@ SUBJECTS = [
     {"arrival": 34, "run": 50, "time": 14, "wait": 16, "schedule": 10, "odd": 8},
     {"arrival": 8, "run": 40, "time": 30, "wait": 6, "schedule": 40, "odd": 8},
     {"arrival": 30, "run": 40, "time": 20, "wait": 50, "schedule": 2, "odd": 8},
+    {"arrival": 26, "run": 40, "time": 8, "wait": 24, "schedule": 16, "odd": 12},
 ]
-# Of schedules that fire, and of jobs that the machine may be lost to.
+# Of schedules that fire, of jobs that the machine may be lost to, and of jobs that are retried or that events make.
 SPEC_OF: list[dict[str, list[Any]]] = [
     {},
     {
@@ -43,6 +45,22 @@ SPEC_OF: list[dict[str, list[Any]]] = [
         "queue": ["default", "one"],
     },
     {"deadline": [None], "waits": [{}, IDLE, POWER, IDLE | POWER, {"wait_for_event": "e"}], "subject_key": [None, "a"]},
+    {
+        "subject_key": ["a", "a", None],
+        "generation": [None],
+        "supersede": ["lane"],
+        "time": [None],
+        "deadline": [None],
+        "ttl_ms": [None],
+        "debounce": [None],
+        "waits": [{}, {}, {}, {"wait_for_event": "e"}, {"conditions": {"c": "1"}}],
+        "queue": ["default", "small"],
+    },
+]
+RETRIES, EMITS = [3, 3, 3, 15], [1, 1, 1, 8]
+REPEATS_OF: list[list[dict[str, Any]]] = [
+    *[choices.REPEATS] * 3,
+    [one for one in choices.REPEATS if "on_event" in one or one.get("cron_expression") == REBOOT],
 ]
 
 
@@ -54,11 +72,11 @@ def step(machine: StoreMachine, chance: Random, subject: int) -> None:
     """One rule with values of its own."""
     spec = drawn(chance, choices.SPEC | SPEC_OF[subject])
     ways = {
-        "arrival": arrivals(machine, chance, spec),
+        "arrival": arrivals(machine, chance, spec, RETRIES[subject]),
         "run": runs(machine, chance),
         "time": times(machine, chance),
-        "wait": waits(machine, chance),
-        "schedule": schedules(machine, chance, spec),
+        "wait": waits(machine, chance, EMITS[subject]),
+        "schedule": schedules(machine, chance, spec, REPEATS_OF[subject]),
         "odd": odd(machine, chance),
     }
     kinds = SUBJECTS[subject]
@@ -66,11 +84,12 @@ def step(machine: StoreMachine, chance: Random, subject: int) -> None:
     chance.choices([way for _, way in ways[kind]], [weight for weight, _ in ways[kind]])[0]()
 
 
-def arrivals(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> list[Way]:
-    other = drawn(chance, choices.SPEC)
+def arrivals(machine: StoreMachine, chance: Random, spec: dict[str, Any], retries: int) -> list[Way]:
+    other, lane = drawn(chance, choices.SPEC), chance.randrange(100)
     return [
         (9, lambda: machine.enqueues(drawn=spec)),
-        (3 if machine.model.jobs else 0, lambda: retries_a_job(machine, chance)),
+        (retries if machine.model.jobs else 0, lambda: retries_a_job(machine, chance)),
+        (retries / 5 if machine.model.lanes else 0, lambda: machine.retries_the_jobs_of_a_lane(pick=lane)),
         (1, lambda: machine.enqueues_and_deletes_the_queue(drawn=spec)),
         (1, lambda: machine.batches_with_poison_inside(first=spec, spoilt=spec, last=other)),
     ]
@@ -101,22 +120,24 @@ def times(machine: StoreMachine, chance: Random) -> list[Way]:
     ]
 
 
-def waits(machine: StoreMachine, chance: Random) -> list[Way]:
+def waits(machine: StoreMachine, chance: Random, emits: int) -> list[Way]:
     return [
-        (1, lambda: machine.emits(said=chance.choice(EVENTS))),
+        (emits, lambda: machine.emits(said=chance.choice(EVENTS))),
         (2, lambda: machine.the_machine_changes(facts=chance.choice(FACTS), at_once=chance.random() < 0.7)),
     ]
 
 
-def schedules(machine: StoreMachine, chance: Random, spec: dict[str, Any]) -> list[Way]:
+def schedules(machine: StoreMachine, chance: Random, spec: dict[str, Any], repeats: list[dict[str, Any]]) -> list[Way]:
     """Jobs of schedules soon fill the queues: mostly there is one, and for a while."""
     name, some = chance.choice(NAMES), bool(machine.timetable.schedules)
     spec |= {"time": None} if chance.random() < 0.7 else {}
+    spec |= {"subject_key": "t"} if spec["subject_key"] and chance.random() < 0.6 else {}  # a lane of its own
+    asked = drawn(chance, SCHEDULE | {"repeat": repeats})
     return [
         (2 if machine.timetable.templates else 6, lambda: machine.puts_a_template(name=name, drawn=spec)),
         (2, lambda: machine.enqueues_from_a_template(name=name, priority=chance.choice([None, 1]))),
         (1, lambda: machine.deletes_a_template(name=name)),
-        (2 if some else 6, lambda: machine.puts_a_schedule(drawn=drawn(chance, SCHEDULE))),
+        (2 if some else 6, lambda: machine.puts_a_schedule(drawn=asked)),
         (1, lambda: machine.switches_a_schedule(name=name, on=chance.random() < 0.7)),
         (4 if some else 0, lambda: machine.triggers_a_schedule(name=name)),
         (1, lambda: machine.deletes_a_schedule(name=name)),
@@ -152,7 +173,7 @@ def test_a_long_walk_through_the_verbs(walk: int) -> None:
     """Hypothesis finds the small surprises; a long even walk reaches third attempts and full lanes."""
     seed = int(os.environ.get("SEMANTICA_SEED") or SystemRandom().randrange(2**32))
     chance, machine = Random(seed), StoreMachine()
-    machine.open(claiming=walk % 2 == 0)
+    machine.open(claiming=chance.random() < 0.5)
     try:
         for _ in range(150):
             step(machine, chance, walk % len(SUBJECTS))

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from semantica_daemon.errors import InUse, Refusal, ScheduleNotFound, TemplateNotFound
+from semantica_daemon.model.repeat import jitter
 from semantica_daemon.model.schedule import CLOCK_CORRECTION_MS, MAX_FIRED, ON_TIME_MS
 from semantica_daemon.wire.schedule import (
     DeleteScheduleResult,
@@ -83,7 +84,6 @@ class Timetable:
     templates: dict[str, Template] = field(default_factory=dict)
     schedules: dict[str, Schedule] = field(default_factory=dict)
     numbers: int = 0
-    jitters: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     @property
     def now(self) -> int:
@@ -291,11 +291,10 @@ class Timetable:
         return job
 
     def _delay(self, schedule: Schedule, job: Job, about: dict[str, Any], most: int) -> None:
-        """By its jitter, which is the same whenever the schedule fires at that time."""
+        """By its jitter, which follows from the schedule and the time alone."""
         whole, own = self.delay_of(about["job_id"]), job.spec["schedule"].get("delay_ms", 0)
+        assert whole - own == jitter(schedule.id, about["trigger_at"], most)
         assert 0 <= whole - own <= most
-        if most:
-            assert self.jitters.setdefault((schedule.id, about["trigger_at"], most), whole) == whole
         if whole > own:
             job.spec = job.spec | {"schedule": {**job.spec["schedule"], "delay_ms": whole}}
 
