@@ -1,5 +1,6 @@
 """Folders for daemons under test. Each gets a copy of one database that is migrated once per test process."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -46,3 +47,8 @@ def migrated_database() -> bytes:
         connection.close()
         assert [file.name for file in Path(folder).iterdir()] == ["meta.db"]
         return path.read_bytes()
+
+
+def files_in(home: Path) -> list[Path]:
+    """Every file; folders that the supervisor removes meanwhile, because they are empty, are left out."""
+    return [Path(folder, name) for folder, _, names in os.walk(home) for name in names if Path(folder, name).is_file()]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.harness import Process, RpcError
+from tests.homes import files_in
 from tests.rpc.wire import rows
 
 SECRET = "a-secret-that-came-along-52c1"
@@ -95,7 +96,7 @@ def test_a_secret_reaches_the_process_and_no_file(daemon: Process) -> None:
     assert job["environment"]["names"] == ["BASH_FUNC_x%%", "CFLAGS", "NODE_ENV"]
     shown = [job, daemon.call("job.list"), daemon.call("event.list", limit=1000), daemon.call("admin.config")]
     assert SECRET not in json.dumps(shown)
-    files = [path for path in daemon.home.rglob("*") if path.is_file()]
+    files = files_in(daemon.home)
     assert any(path.name == "meta.db-wal" for path in files)
     for path in files:
         assert SECRET.encode() not in path.read_bytes(), path
@@ -140,7 +141,7 @@ def test_the_config_names_further_words_of_secrets(home: Path) -> None:
         for fields in ({"environment": {**SHELL, "MY_DSN": SECRET}}, {"env_vars": {"MY_DSN": SECRET}}):
             assert ended(daemon, ["sh", "-c", f"test ${{#MY_DSN}} = {len(SECRET)}"], **fields)["state"] == "DONE"
         daemon.kill()
-        assert SECRET.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+        assert SECRET.encode() not in b"".join(path.read_bytes() for path in files_in(home))
 
 
 def test_a_retry_has_the_environment_of_the_first_without_its_secrets(daemon: Process) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness import Process, RpcError
+from tests.homes import files_in
 from tests.rpc.wire import rows
 
 ALLOWED = {
@@ -102,7 +103,7 @@ def test_a_secret_is_shown_to_nobody_and_is_in_no_file(daemon: Process) -> None:
     (listed,) = [one for one in daemon.call("job.list")["items"] if one["job_id"] == job["job_id"]]
     assert listed["env_vars"] == shown
     assert SECRET not in json.dumps([job, listed, daemon.call("event.list", limit=1000), daemon.call("admin.config")])
-    for path in (path for path in daemon.home.rglob("*") if path.is_file()):
+    for path in files_in(daemon.home):
         assert SECRET.encode() not in path.read_bytes(), path
 
 
