@@ -264,12 +264,14 @@ async def end_orphans(setting: Setting, readers: Readers) -> frozenset[str]:
 
 def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQueue, feed: Feed) -> RunDependencies:
     data, clock = Path(setting.paths.data), setting.clock
-    daemon_variables = encoded(setting.paths.job_variables())
+    base, daemon_variables = environment.allowed(os.environ), setting.paths.job_variables()
+    socket = {"SEMANTICA_SOCKET": setting.paths.socket}
+    leads_here = paths.find(base | socket) == setting.paths  # the folders then need no variables: each costs every run
     settings = SpawnSettings(
         home=os.path.expanduser("~"),
         workspaces=str(data / WORKSPACES),
-        environment=encoded(environment.allowed(os.environ)) | daemon_variables,
-        daemon_variables=daemon_variables,
+        environment=encoded(base | (socket if leads_here else daemon_variables)),
+        daemon_variables=encoded(daemon_variables),
         boot_id=boot_id(),
         log_bytes=setting.config.limits.log_bytes,
         cgroups=setting.cgroups,

@@ -8,7 +8,8 @@ import stat
 import sys
 
 LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107
-# A job gets these, so that its commands find the files of its daemon whatever XDG_* and HOME are in the job.
+HOME = "SEMANTICA_HOME"
+# Of a daemon whose files are not in one folder. They go before XDG_* and HOME, which a job may have changed.
 FOLDERS = ("SEMANTICA_CONFIG_DIR", "SEMANTICA_DATA_DIR", "SEMANTICA_LOG_DIR")
 
 
@@ -27,9 +28,10 @@ class Paths:
         return dict(vars(self))
 
     def job_variables(self) -> dict[str, str]:
-        """The variables that lead a command inside a job to these paths."""
+        """The variables that lead a command inside a job to these paths, whatever else is in its environment."""
         folders = os.path.dirname(self.config), self.data, os.path.dirname(self.log)
-        return {**dict(zip(FOLDERS, folders, strict=True)), "SEMANTICA_SOCKET": self.socket}
+        found = {HOME: self.data} if len(set(folders)) == 1 else dict(zip(FOLDERS, folders, strict=True))
+        return {**found, "SEMANTICA_SOCKET": self.socket}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Paths) and self.as_dict() == other.as_dict()
@@ -37,7 +39,7 @@ class Paths:
 
 def find(env: "os._Environ[str] | dict[str, str]") -> Paths:
     """SEMANTICA_HOME moves everything into one folder, SEMANTICA_SOCKET moves the socket alone."""
-    home = env.get("SEMANTICA_HOME")
+    home = env.get(HOME)
     if home:
         config = data = logs = runtime = _absolute(home)
     else:

@@ -88,4 +88,6 @@ def _environment(
         flags = claim.spec.trace_flags or "01"
         variables["TRACEPARENT"] = f"00-{claim.job.trace_id}-{token_hex(8)}-{flags}"
     encoded = {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in variables.items()}
-    return (settings.environment if claim.environment is None else settings.daemon_variables) | encoded
+    if claim.environment is not None:
+        return settings.daemon_variables | encoded
+    return settings.environment | settings.daemon_variables | encoded if given else settings.environment | encoded

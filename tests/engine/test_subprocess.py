@@ -173,13 +173,11 @@ async def test_it_knows_who_it_is_and_where_its_files_go(house: Harness) -> None
     expected = {
         "SEMANTICA_SOCKET": str(house.paths.socket), "SEMANTICA_JOB_ID": job_id, "SEMANTICA_RUN_ID": job["run_id"],
         "SEMANTICA_ATTEMPT": "1", "SEMANTICA_WORKSPACE": str(workspace), "SEMANTICA_OUTPUT": str(workspace / "output"),
-        "SEMANTICA_RESULT": str(workspace / "result.json"),
+        "SEMANTICA_RESULT": str(workspace / "result.json"), "SEMANTICA_HOME": str(house.paths.data),
     }  # fmt: skip
     assert env | expected == env
     assert len(env["SEMANTICA_RUN_TOKEN"]) >= 32
-    daemon = {"SEMANTICA_RUN_TOKEN", "SEMANTICA_CONFIG_DIR", "SEMANTICA_DATA_DIR", "SEMANTICA_LOG_DIR"}
-    assert {name for name in env if name.startswith("SEMANTICA_")} == {*expected, *daemon}
-    assert env["SEMANTICA_DATA_DIR"] == str(house.paths.data)
+    assert {name for name in env if name.startswith("SEMANTICA_")} == {*expected, "SEMANTICA_RUN_TOKEN"}
 
 
 async def test_a_command_that_leaves_nothing_has_no_folder_once_the_daemon_is_closed(home: Path) -> None:
