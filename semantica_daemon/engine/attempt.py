@@ -37,7 +37,7 @@ LIMITS = ("timeout", "deadline", "lost")
 
 class SpawnSettings(Struct, frozen=True):
     """The settings that all commands share: where their files go, and the base environment. `daemon_variables`: those
-    of it that lead to the daemon, which every command gets."""
+    that lead to the daemon from any other environment."""
 
     home: str
     workspaces: str
