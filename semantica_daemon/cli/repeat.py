@@ -17,7 +17,7 @@ def check(text: str) -> str:
 
 
 def fields(text: str) -> Json:
-    """The parameters of schedule.put: an interval or a cron expression, whose fields the daemon checks."""
+    """Returns the parameters of schedule.put: an interval, or a cron expression. The daemon checks the expression."""
     words = " ".join(text.lower().split()).removeprefix("every ")
     if words.startswith("@"):
         return {"cron_expression": text.strip()}

@@ -9,8 +9,8 @@ BUILTINS = frozenset({
 
 
 def shell_hint(argv: list[str]) -> str:
-    """How to run a command line that was given as one word, as in `echo a | wc -l`, or a builtin of the shell. Empty
-    for any other command."""
+    """Returns a hint for a command that needs a shell: a whole command line in one word, such as `echo a | wc -l`, or a
+    builtin such as `cd`. Empty for any other command."""
     if argv and argv[0] in BUILTINS:
         return f"{argv[0]} is a shell builtin: use sh -c {shlex.quote(shlex.join(map(str, argv)))}"
     word = str(argv[0]) if len(argv) == 1 else ""

@@ -37,8 +37,8 @@ class Framing:
         return bool(self._rest) or self._length is not None
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Splits all whole messages off at once, since clients send many requests together. What follows a broken
-        limit is ignored."""
+        """Splits all whole messages off at once, since clients send many requests together. Bytes that
+        come after a message that was too large are ignored."""
         if self._refusal is not None:
             return
         scanned = len(self._rest)

@@ -18,8 +18,8 @@ LENGTH = struct.Struct("<I")
 
 
 class SpawnRequest(NamedTuple):
-    """`log`, `result` and the folder `output` lie in the folder `workspace`, which the supervisor makes. `control`: the
-    fields of a Control (`controlled_spawn`), None for a process that needs none."""
+    """The supervisor makes the folder `workspace`; `log`, `result` and the folder `output` are inside it. `control` has
+    the fields of a Control (`controlled_spawn`); None for a command without a cgroup and limits."""
 
     run_id: str
     argv: list[str]

@@ -46,8 +46,7 @@ def test_a_signal_leaves_a_waiting_job_in_the_queue(line: Line) -> None:
 ENDS_WITH_A_WORD = "trap 'echo cleaned up; exit 9' TERM; echo begun; while :; do sleep 0.05; done"
 
 
-def test_a_second_ctrl_c_cancels_the_job_and_shows_its_last_output(line: Line) -> None:
-    begun = line.start("run", "--", "sh", "-c", ENDS_WITH_A_WORD)
+def check_two_interrupts(begun: StartedCommand) -> None:
     begun.until("begun\n")
     begun.signal(signal.SIGINT)
     begun.until("or another Ctrl-C now", "err")
@@ -55,6 +54,11 @@ def test_a_second_ctrl_c_cancels_the_job_and_shows_its_last_output(line: Line) -
     result = begun.result()
     assert (result.code, result.out) == (130, "begun\ncleaned up\n")
     assert "was cancelled" in result.err.splitlines()[-1]
+
+
+def test_a_second_ctrl_c_cancels_the_job_and_shows_its_last_output(line: Line) -> None:
+    begun = line.start("run", "--", "sh", "-c", ENDS_WITH_A_WORD)
+    check_two_interrupts(begun)
     assert line("show", "@last", "--json").json["state"] == "CANCELLED"
 
 
@@ -70,13 +74,7 @@ def test_ctrl_c_needs_no_system_call_that_macos_lacks(line: Line) -> None:
     command = [sys.executable, "-c", AS_ON_MACOS, "run", "--", "sh", "-c", ENDS_WITH_A_WORD]
     pipe = subprocess.PIPE
     begun = StartedCommand(subprocess.Popen(command, stdout=pipe, stderr=pipe, env=line.env, cwd=line.cwd))
-    begun.until("begun\n")
-    begun.signal(signal.SIGINT)
-    begun.until("or another Ctrl-C now", "err")
-    begun.signal(signal.SIGINT)
-    result = begun.result()
-    assert (result.code, result.out) == (130, "begun\ncleaned up\n")
-    assert "was cancelled" in result.err.splitlines()[-1]
+    check_two_interrupts(begun)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
