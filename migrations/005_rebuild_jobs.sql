@@ -47,14 +47,17 @@ CREATE TABLE jobs (
   artifact_path TEXT,
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
-  -- 2 while it is on mains, 3 both; 4 nobody, because another job has the room it needs (blocked_by names that room);
-  -- 5 external workers only.
+  -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
+  -- 5 external workers only (blocked_by is 'worker:', its queue and type, by which they find it).
   queued_at INTEGER CHECK (queued_at IS NOT NULL OR state <> 'QUEUED'),
   expires_at INTEGER,
   position INTEGER NOT NULL DEFAULT 0,
   claim_class INTEGER NOT NULL DEFAULT 0,
-  blocked_by TEXT CHECK (blocked_by IS NULL OR claim_class = 4),
+  blocked_by TEXT CHECK (blocked_by IS NULL OR claim_class >= 4),
   claim_attempts INTEGER NOT NULL DEFAULT 0,
+  -- How many slots a run of it takes: none if an external worker runs it.
+  slots INTEGER NOT NULL DEFAULT 1,
+  concurrency_key TEXT,
 
   -- What it waits for. unmet counts its rows in job_conditions that are not met yet. is_delay: scheduled_at is the end
   -- of a delay and moves with the clock when that is set. postponed_since: when debounce first held its lane back.
@@ -63,7 +66,9 @@ CREATE TABLE jobs (
   postponed_since INTEGER,
 
   -- Newest wins. stop_state: what the job becomes when its running attempt, which was asked to stop, has ended.
-  supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supersede = 'lane' OR supersede = 'subject' OR supersede = 'none'),
+  supersede TEXT NOT NULL DEFAULT 'lane' CHECK (
+    supersede = 'lane' OR supersede = 'subject' OR supersede = 'none' OR supersede = 'keep' OR supersede = 'append'
+  ),
   superseded_by TEXT CHECK (superseded_by IS NOT NULL OR state <> 'SUPERSEDED'),
   stale INTEGER NOT NULL DEFAULT 0,
   cancel_requested_at INTEGER,
@@ -79,6 +84,8 @@ CREATE TABLE jobs (
   event_count INTEGER NOT NULL DEFAULT 0,
   last_event INTEGER,
   updated_at INTEGER,
+  held_at INTEGER,
+  archived_at INTEGER,
   exit_code INTEGER,
 
   error TEXT,
@@ -106,7 +113,8 @@ INSERT INTO jobs (
   id, queue, job_type, subject_key, generation, priority, state, created_at, started_at, finished_at, trace_id,
   execution_mode, pid, attempts, max_attempts, backoff_factor, deadline, ttl_ms, schedule_type, scheduled_at,
   schedule_delay_ms, wait_for_idle, require_charging, wait_for_event, parent_job_id, chain_group_id, user_tag,
-  log_path, artifact_path, queued_at, claim_class, is_delay, superseded_by, run_id, env_vars, payload, result_summary
+  log_path, artifact_path, queued_at, claim_class, slots, is_delay, superseded_by, run_id, env_vars, payload,
+  result_summary
 )
 SELECT id, queue, job_type, subject_key, generation, coalesce(priority, 0), state, created_at,
   CASE WHEN state = 'RUNNING' THEN coalesce(started_at, created_at) ELSE started_at END,
@@ -116,6 +124,7 @@ SELECT id, queue, job_type, subject_key, generation, coalesce(priority, 0), stat
   coalesce(require_charging, 0), wait_for_event, parent_job_id, chain_group_id, user_tag, log_path, artifact_path,
   CASE WHEN state = 'QUEUED' THEN created_at END,
   CASE WHEN execution_mode IS NULL THEN 5 ELSE coalesce(wait_for_idle, 0) + 2 * coalesce(require_charging, 0) END,
+  execution_mode IS NOT NULL,
   state = 'SCHEDULED' AND (schedule_type IS 'AFTER' OR attempts > 0),
   CASE WHEN state = 'SUPERSEDED' THEN '' END,
   CASE WHEN state = 'RUNNING' THEN lower(hex(randomblob(16))) END,
@@ -170,8 +179,11 @@ DROP TABLE jobs_of_phase_4;
 
 -- ADR-010's indexes by name. Each is partial, so that a job pays only for those it can be found by: the claim walks
 -- QUEUED rows only, history is indexed when a job ends, and a job without subject or tag is in neither index.
-CREATE INDEX idx_jobs_pop ON jobs (queue, claim_class, priority DESC, position ASC, created_at ASC, id)
-  WHERE state = 'QUEUED';
+-- Jobs with one concurrency key and group are together, so that a claim steps over all of them at once when the key or
+-- the group has no room.
+CREATE INDEX idx_jobs_pop ON jobs (
+  queue, claim_class, concurrency_key, chain_group_id, priority DESC, position ASC, created_at ASC, id
+) WHERE state = 'QUEUED';
 CREATE INDEX idx_jobs_subject_generation ON jobs (subject_key, generation DESC) WHERE subject_key <> '';
 CREATE INDEX idx_jobs_state_queue ON jobs (state, queue) WHERE finished_at IS NOT NULL;
 CREATE INDEX idx_jobs_gc ON jobs (finished_at) WHERE finished_at IS NOT NULL;

@@ -141,6 +141,10 @@ class NotEnded(Refusal):
     number, code = 4002, "E_NOT_ENDED"
 
 
+class ParentEnded(Refusal):
+    number, code = 4002, "E_PARENT_ENDED"
+
+
 class SecretLost(Refusal):
     number, code = 4002, "E_SECRET_LOST"
 

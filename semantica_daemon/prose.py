@@ -109,6 +109,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "debounce": _debounced,
     "turn": lambda _: "the previous job of its schedule has ended",
     "lane": lambda _: "the running job of its lane has ended",
+    "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
     "slots": lambda _: "a slot is free",
 }
 
@@ -124,6 +125,7 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "condition": lambda facts, clock: f"after {_event(facts)}",
     "turn": lambda facts, clock: f"after {_job(facts)}",
     "lane": lambda facts, clock: f"after {_job(facts)}",
+    "parent": lambda facts, clock: f"after {_job(facts)}",
     "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
     "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
     "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
@@ -199,6 +201,16 @@ def _skipped(facts: Facts, now: int, clock: Clock) -> str:
     return "skipped: its deadline passed before it started"
 
 
+def _end(facts: Facts) -> str:
+    """How another job has to end: is DONE, has ended, has ended as FAILED."""
+    wanted = facts.get("value")
+    return "is DONE" if wanted == "DONE" else f"has ended as {wanted}" if wanted else "has ended"
+
+
+def _cancelled(facts: Facts, now: int, clock: Clock) -> str:
+    return f"cancelled: it needed {_job(facts)}, which ended as {facts['value']}" if _job(facts) else "cancelled"
+
+
 RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "time": _time,
     "retry": lambda facts, now, clock: f"attempt {facts['attempt']} of {facts['max_attempts']} in {_until(facts, now)}",
@@ -210,6 +222,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "paused": _paused,
     "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
+    "parent": lambda facts, now, clock: f"it starts when {_job(facts)} {_end(facts)}",
     "ahead": lambda facts, now, clock: (
         f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else "it is next in its queue"
     ),
@@ -220,6 +233,6 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "done": _done,
     "failed": lambda facts, now, clock: f"failed: {facts.get('error') or facts.get('code')}",
     "superseded": lambda facts, now, clock: f"superseded by {_job(facts)}" if _job(facts) else "superseded",
-    "cancelled": lambda facts, now, clock: "cancelled",
+    "cancelled": _cancelled,
     "skipped": _skipped,
 }

@@ -90,6 +90,7 @@ class Job(TypedDict):
     debounce_ms: int | None
     max_wait_ms: int | None
     parent_job_id: str | None
+    parents: list[str]
     chain_group_id: str | None
     user_tag: str | None
     payload: Any
@@ -98,6 +99,8 @@ class Job(TypedDict):
     log_path: str | None
     artifact_path: str | None
     run_id: str | None
+    slots: int
+    concurrency_key: str | None
     position: int
     supersede: str
     on_running: str

@@ -26,7 +26,7 @@ from semantica_daemon.errors import (
 from semantica_daemon.model import caller_environment
 from semantica_daemon.model.caller_environment import StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
-from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
+from semantica_daemon.model.job import JOB_END, MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.run_limits import check_limits
 from semantica_daemon.wire.job import Bytes, EnqueueManyParams, JobSpec
@@ -55,10 +55,19 @@ class Origin(Struct, frozen=True, gc=False):
 NO_ORIGIN = Origin()
 
 
+class Gate(Struct, frozen=True, gc=False):
+    """An event that must come before a job may start. `is_open`: it has come already."""
+
+    key: str
+    value: str = ""
+    is_open: bool = False
+
+
 class AdmittedJob(Struct, frozen=True, gc=False):
     """A spec that was checked, with its payload and variables as they are stored, and the secrets among the variables,
     which are kept in memory only. `env`: the variables set by name. `environment`: the one that the caller handed over.
-    A spec that names a template is not checked yet: `mode` is empty."""
+    A spec that names a template is not checked yet: `mode` is empty. `gates` and `parents` are known inside the
+    transaction that stores the job."""
 
     spec: JobSpec
     mode: str
@@ -69,6 +78,19 @@ class AdmittedJob(Struct, frozen=True, gc=False):
     secrets: dict[str, str] | None = None
     warnings: tuple[str, ...] = ()
     origin: Origin = NO_ORIGIN
+    gates: tuple[Gate, ...] = ()
+    parents: tuple[str, ...] = ()
+
+    @property
+    def unmet(self) -> int:
+        """The number of gates that must open before the job may start."""
+        return sum(not gate.is_open for gate in self.gates)
+
+    @property
+    def closed_parents(self) -> tuple[str, ...]:
+        """The parents that are not DONE yet."""
+        closed = {gate.key for gate in self.gates if not gate.is_open}
+        return tuple(parent for parent in self.parents if JOB_END + parent in closed)
 
 
 class Admission:

@@ -11,15 +11,18 @@ import msgspec
 
 from semantica_daemon import environment
 from semantica_daemon.errors import InvalidParams, NotSupported
+from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec, Schedule
 from semantica_daemon.wire.types import QUEUE_PATTERN
 
 MAX_PAYLOAD_BYTES = 10_000_000
 QUEUE = re.compile(QUEUE_PATTERN)
+JOB_KEY = re.compile(r"\Ajob:[0-9a-fA-F-]{4,36}\Z")
 
-# Keys of events that only the daemon opens (`store/gates`).
-RESERVED_KEYS = ("semantica:", "job:")
-LATER = ("workspace", "inputs", "parent_job_id", "parents", "concurrency_key")
+# Keys of events that only the daemon emits. `job:` and an id: the end of that job, whose value is the job's state.
+JOB_END = "job:"
+RESERVED_KEYS = ("semantica:", JOB_END)
+LATER = ("workspace", "inputs", "gather", "backoff", "backoff_max_ms", "retry_on")
 _later_fields = attrgetter(*LATER)
 NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
 GOES_WITH = {
@@ -62,7 +65,7 @@ def check(spec: JobSpec) -> None:
 
 def _check_supported(spec: JobSpec) -> None:
     for field in LATER:
-        if getattr(spec, field) not in (None, False):
+        if getattr(spec, field) not in (None, False, "exponential", 3_600_000):
             hint = "leave it out; a later version brings it"
             raise NotSupported("not supported by this version", hint, path=f"$.{field}")
 
@@ -73,12 +76,17 @@ def _is_queue_name(name: str) -> bool:
 
 
 def _check_keys(schedule: Schedule) -> None:
-    for key in (schedule.wait_for_event, *(schedule.conditions or ())):
-        if key is not None and key.startswith(RESERVED_KEYS):
+    """A key may be `job:` and an id; all other keys that begin like those of the daemon are refused."""
+    conditions = schedule.conditions or {}
+    for key in (schedule.wait_for_event, *conditions):
+        if key is not None and key.startswith(RESERVED_KEYS) and JOB_KEY.match(key) is None:
             path = "$.schedule.wait_for_event" if key == schedule.wait_for_event else "$.schedule.conditions"
-            reserved = " or ".join(RESERVED_KEYS)
-            problem = f"only the daemon emits events that begin with {reserved}"
-            raise InvalidParams(problem, "choose another key", path=path)
+            problem = "only the daemon emits events that begin with semantica: or job:"
+            raise InvalidParams(problem, "choose another key, or wait for the end of a job by job:ID", path=path)
+    for key, value in conditions.items():
+        if key.startswith(JOB_END) and value not in TERMINAL:
+            problem = f"a job does not end as {value}"
+            raise InvalidParams(problem, f"give one of {', '.join(TERMINAL)}", path=f"$.schedule.conditions.{key}")
 
 
 def _check_schedule(schedule: Schedule) -> None:

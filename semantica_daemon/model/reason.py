@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from semantica_daemon import prose
 from semantica_daemon.model import state
+from semantica_daemon.model.job import JOB_END
 from semantica_daemon.model.machine import MachineStatus
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
@@ -55,6 +56,8 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     resume_at: int | None = None
     lane_runs: str | None = None
     earlier: str | None = None
+    failed_parent: str | None = None
+    failed_parent_state: str | None = None
     slots: int = 1
     max_slots: int = 1
     recent_run_ms: int | None = None
@@ -97,9 +100,17 @@ def _time(job: JobSituation, now: int) -> list[Reason]:
 
 
 def _events(job: JobSituation) -> list[Reason]:
-    waits = job.wait_for_event is not None and job.event_met_at is None
-    unmet = [Reason("condition", key=one.key, value=one.value) for one in job.conditions if one.met_at is None]
-    return [Reason("event", key=job.wait_for_event), *unmet] if waits else unmet
+    unmet = [_event(one.key, one.value, "condition") for one in job.conditions if one.met_at is None]
+    if job.wait_for_event is not None and job.event_met_at is None:
+        unmet.insert(0, _event(job.wait_for_event, None, "event"))
+    return unmet
+
+
+def _event(key: str, value: str | None, kind: str) -> Reason:
+    """The end of another job, or an event that a client emits."""
+    if key.startswith(JOB_END):
+        return Reason("parent", job_id=key.removeprefix(JOB_END), value=value)
+    return Reason(kind, key=key, value=value)
 
 
 def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
@@ -148,7 +159,7 @@ def _ended(job: JobSituation) -> Reason:
     if job.state == state.SUPERSEDED:
         return Reason("superseded", at=at, job_id=job.superseded_by or None)
     if job.state == state.CANCELLED:
-        return Reason("cancelled", at=at)
+        return Reason("cancelled", at=at, job_id=job.failed_parent, value=job.failed_parent_state)
     return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
 
 

@@ -28,6 +28,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     trace_flags: str | None = None
     attach_id: str | None = None
     limits: RunLimits | None = None
+    parents: tuple[str, ...] = ()
 
 
 ALL_DEFAULTS = RestOfSpec()

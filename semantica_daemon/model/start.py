@@ -5,6 +5,7 @@ from msgspec.structs import asdict
 
 from semantica_daemon import prose
 from semantica_daemon.model import state
+from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 from semantica_daemon.wire.reason import Reason
 
@@ -24,14 +25,13 @@ class Start(Struct, frozen=True, gc=False):
 AT_ONCE = Start(state.QUEUED)
 
 
-def start(spec: JobSpec, now: int, postponed_since: int | None, awaits_turn: bool) -> Start:
-    """`postponed_since`: of the job that this one replaces in its lane."""
+def start(spec: JobSpec, now: int, postponed_since: int | None, unmet: int) -> Start:
+    """`postponed_since`: of the job that this one replaces in its lane. `unmet`: the number of its closed gates."""
     schedule = spec.schedule
-    if schedule is IMMEDIATE and spec.debounce_ms is None and spec.deadline is None and not awaits_turn:
+    if schedule is IMMEDIATE and spec.debounce_ms is None and spec.deadline is None and not unmet:
         return AT_ONCE
     since = None if spec.debounce_ms is None else now if postponed_since is None else postponed_since
     at, is_delay = _time(spec, now, since)
-    unmet = (schedule.wait_for_event is not None) + len(schedule.conditions or ()) + awaits_turn
     waits = unmet or schedule.wait_for_idle or schedule.require_charging or (at is not None and at > now)
     return Start(state.SCHEDULED if waits else state.QUEUED, at, is_delay, unmet, since, _warnings(spec, now, at))
 
@@ -67,14 +67,15 @@ def _warnings(spec: JobSpec, now: int, start_at: int | None) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def start_reasons(spec: JobSpec, begins: Start, now: int, lane_busy: bool) -> list[Reason]:
+def start_reasons(job: AdmittedJob, begins: Start, now: int, lane_busy: bool) -> list[Reason]:
     """What holds the new job back, as job.plan reports it."""
     if begins.state == state.SUPERSEDED:
         return [Reason("superseded")]
     if begins.state == state.QUEUED:
         return [Reason("lane" if lane_busy else "slots")]
-    schedule = spec.schedule
+    schedule = job.spec.schedule
     reasons = [Reason("time", at=begins.at)] if begins.at is not None and begins.at > now else []
+    reasons += [Reason("parent", job_id=parent, value=state.DONE) for parent in job.closed_parents]
     if schedule.wait_for_event is not None:
         reasons.append(Reason("event", key=schedule.wait_for_event))
     reasons += [Reason("condition", key=key, value=value) for key, value in (schedule.conditions or {}).items()]

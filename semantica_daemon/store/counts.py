@@ -12,7 +12,8 @@ TOTALS = (
     "done", "failed", "cancelled", "superseded", "skipped", "runs", "wait_ms", "timed_runs", "run_ms", "recent_run_ms",
 )  # fmt: skip
 TOTAL_OF = {state: state.partition("_")[0].lower() for state in TERMINAL}  # one total for both SKIPPED states
-NOTHING = dict.fromkeys((*LIVE, *TOTALS), 0)
+USED_SLOTS = "used_slots"
+NOTHING = dict.fromkeys((*LIVE, USED_SLOTS, *TOTALS), 0)
 
 LOAD = f"SELECT queue, {', '.join(TOTALS)} FROM queue_counts WHERE removed = 0"
 STORE = f"INSERT OR REPLACE INTO queue_counts (queue, {', '.join(TOTALS)}) VALUES (?{', ?' * len(TOTALS)})"
@@ -27,6 +28,12 @@ GROUP BY queue
 """
     for state, index in INDEX_OF_LIVE.items()
 )
+LOAD_USED_SLOTS = """
+SELECT queue, sum(slots)
+FROM jobs INDEXED BY idx_jobs_running
+WHERE state = 'RUNNING'
+GROUP BY queue
+"""
 LOAD_RULES = "SELECT queue, slots, on_running, max_queued, paused_at FROM queues"
 
 EVERY_QUEUE = "*"
@@ -35,7 +42,7 @@ EVERY_QUEUE = "*"
 class Counts:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.running = 0
+        self.used_slots = 0
         self.rules_version = 0
         self._queues: dict[str, dict[str, int]] = {}  # per queue: live jobs by state, totals by name
         self._durable: dict[str, QueueRules] = {}
@@ -50,7 +57,9 @@ class Counts:
             self._queues[queue] = {**NOTHING, **dict(zip(TOTALS, totals, strict=True))}
         for queue, state, jobs in connection.execute(LIVE_COUNTS).fetchall():
             self._queues.setdefault(queue, dict(NOTHING))[state] = jobs
-        self.running = sum(counts[RUNNING] for counts in self._queues.values())
+        for queue, slots in connection.execute(LOAD_USED_SLOTS).fetchall():
+            self._queues[queue][USED_SLOTS] = slots
+        self.used_slots = sum(counts[USED_SLOTS] for counts in self._queues.values())
         self.load_rules(connection)
 
     def load_rules(self, connection: sqlite3.Connection) -> None:
@@ -90,17 +99,18 @@ class Counts:
 
     @property
     def free_global_slots(self) -> int:
-        """How many more runs the global limit allows."""
-        return self.limits.max_slots - self.running
+        """How many more slots the global limit allows."""
+        return self.limits.max_slots - self.used_slots
 
     def free_slots(self, queue: str) -> int:
-        """How many runs may start in the queue now, by the limit of the queue alone."""
+        """How many slots of the queue are free now, by the limit of the queue alone."""
         if self.is_paused(queue):
             return 0
-        return (self.rules(queue).slots or 0) - self._queues.get(queue, NOTHING)[RUNNING]
+        return (self.rules(queue).slots or 0) - self._queues.get(queue, NOTHING)[USED_SLOTS]
 
-    def move(self, queue: str, origin: str | None, to: str) -> None:
-        """Counts that a job of the queue has changed its state; `origin` None: it is new."""
+    def move(self, queue: str, origin: str | None, to: str, slots: int = 1) -> None:
+        """Counts that a job of the queue, whose runs take so many slots, has changed its state; `origin` None: it is
+        new."""
         counts = self._change(queue)
         if origin is not None:
             counts[origin] -= 1
@@ -109,7 +119,12 @@ class Counts:
         else:
             counts[TOTAL_OF[to]] += 1
             self._dirty.add(queue)
-        self.running += (to == RUNNING) - (origin == RUNNING)
+        if origin == RUNNING:
+            slots = -slots
+        elif to != RUNNING:
+            return
+        counts[USED_SLOTS] += slots
+        self.used_slots += slots
 
     def add_run(self, queue: str, wait_ms: int, run_ms: int | None) -> None:
         """Counts a run that has ended; `run_ms` None: its duration is left out."""

@@ -24,6 +24,8 @@ from semantica_daemon.model.admission import Admission
 from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.queue import Limits
+from semantica_daemon.store.awaited import AwaitedJobs
+from semantica_daemon.store.chains import settle
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.epoch import mark_closed
 from semantica_daemon.store.ids import Ids
@@ -103,7 +105,8 @@ class Database:
         self._counts = Counts(limits)
         self.limits = limits
         self._ready = ReadyQueues()
-        self.context = TxContext(self._counts, self._ready, Ids(random), admission, machine)
+        self._awaited = AwaitedJobs()
+        self.context = TxContext(self._counts, self._ready, self._awaited, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self.sequence = 0
@@ -123,10 +126,12 @@ class Database:
         tx = Tx(self._connection, now, self.sequence, self._position, self.context)
         try:
             results = [self._run(tx, command) for command in commands]
+            if tx.awaited.ended:
+                settle(tx)
             promote_opened(tx)
             claims = claim(tx) if claim is not None else []
-            if tx.opened:  # opened because the claim skipped a job; the scheduler's next pass makes them QUEUED
-                tx.wake_at(now)
+            if tx.opened or tx.awaited.ended:  # more to settle, or opened because the claim skipped a job
+                tx.wake_at(now)  # the scheduler's next pass goes on
             if sync:
                 failpoints.hit("during_sync")
                 tx.execute(NOTE_SYNC, {"now": str(now)})
@@ -178,6 +183,7 @@ class Database:
         self._position = self._connection.execute(LAST_POSITION).fetchone()[0]
         self._counts.load(self._connection)
         self._ready.load(self._connection)
+        self._awaited.load(self._connection)
         self._is_loaded = True
 
     def _begin(self, sync: bool, patient: bool) -> None:

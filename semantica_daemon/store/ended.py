@@ -14,12 +14,14 @@ RESET_SCHEDULE_INTERRUPTS = "UPDATE schedules SET interrupts = 0 WHERE schedule_
 
 def ended(tx: Tx, job: Job, to: str, run_status: str | None = None) -> None:
     """`job`: as it was before; `to`: its terminal state; `run_status`: how its run ended, if it was running."""
-    tx.moved(job.queue, job.state, to)
+    tx.moved(job.queue, job.state, to, job.slots)
     if job.lane is not None:
         tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
         gates.release_room(tx, job)
     if job.unmet:
         gates.stop_waiting(tx, job)
+    if job.job_id in tx.awaited.live:
+        tx.awaited.end(job.job_id, to)
     if job.schedule_id is not None:
         gates.open_next_turn(tx, job.schedule_id)
     if run_status in ("DONE", "FAILED"):

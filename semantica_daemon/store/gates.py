@@ -10,13 +10,14 @@ name of the room in blocked_by; the job that releases the room unblocks the next
 from collections.abc import Iterable
 
 from semantica_daemon.model import event, state
+from semantica_daemon.model.admission import Gate
 from semantica_daemon.store.ready import claim_class
 from semantica_daemon.store.tx import ChangedJob, Job, Tx
 
 ANY_VALUE_OF = "semantica:event:"
 TURN_OF = "semantica:turn:"
 
-ADD = "INSERT INTO job_conditions (job_id, key, value, waiting) VALUES (?, ?, ?, ?)"
+ADD = "INSERT INTO job_conditions (job_id, key, value, waiting, met_at) VALUES (?, ?, ?, ?, ?)"
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM job_conditions"
 WAITING = """
 SELECT jobs.number
@@ -51,7 +52,8 @@ WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = ? AND job_type
 LIMIT 1
 """
 NEXT_BLOCKED = """
-SELECT number, queue, priority, position, created_at, id, wait_for_idle, require_charging
+SELECT number, queue, concurrency_key, chain_group_id, priority, position, created_at, id, wait_for_idle,
+  require_charging
 FROM jobs INDEXED BY idx_jobs_blocked
 WHERE blocked_by IS NOT NULL AND blocked_by = ?
 ORDER BY priority DESC, position ASC, created_at ASC, id
@@ -63,8 +65,11 @@ UNBLOCK = "UPDATE jobs SET blocked_by = NULL, claim_class = ? WHERE number = ?"
 # Latched gates
 
 
-def add(tx: Tx, job_id: str, gates: Iterable[tuple[str, str]], waiting: bool) -> None:
-    tx.connection.executemany(ADD, [(job_id, key, value, int(waiting)) for key, value in gates])
+def add(tx: Tx, job_id: str, gates: Iterable[Gate], waiting: bool) -> None:
+    """`waiting`: the job waits for them. Open ones are stored as met."""
+    for gate in gates:
+        met_at = tx.now if gate.is_open else None
+        tx.execute(ADD, (job_id, gate.key, gate.value, int(waiting and not gate.is_open), met_at))
 
 
 def newest_gate(tx: Tx) -> int:
@@ -84,7 +89,7 @@ def open_for(
         job = tx.read(number)
         facts = {**about, "still_waits_for": job.unmet - 1}
         last = tx.emit(job, event.LOG, f"event {about['key']} has come", facts)
-        _open(tx, job, key, job.event_count + 1, last)
+        open_gate(tx, job, key, job.event_count + 1, last)
         matched.append(job.job_id)
     return list(dict.fromkeys(matched)), len(found) >= most
 
@@ -105,10 +110,10 @@ def open_next_turn(tx: Tx, schedule_id: str) -> None:
     waiting, oldest = tx.execute(WAITING_FOR_TURN, (key,)).fetchone()
     if waiting and tx.execute(LIVE_OF_SCHEDULE, (schedule_id,)).fetchone()[0] == waiting:
         job = tx.read(oldest)
-        _open(tx, job, key, job.event_count, job.last_event)
+        open_gate(tx, job, key, job.event_count, job.last_event)
 
 
-def _open(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int | None) -> None:
+def open_gate(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int | None) -> None:
     tx.execute(OPEN, (tx.now, job.job_id, key))
     tx.execute(OPENED, (job.unmet - 1, tx.now, event_count, last_event, job.number))
     if job.unmet == 1:
@@ -132,6 +137,7 @@ def release_room(tx: Tx, job: Job) -> None:
         return
     row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()
     if row is not None:
-        number, queue, priority, position, created_at, job_id, idle, charging = row
-        tx.execute(UNBLOCK, (claim_class(idle, charging), number))
-        tx.ready.offer(queue, claim_class(idle, charging), (-priority, position, created_at, job_id))
+        number, queue, key, group, priority, position, created_at, job_id, idle, charging = row
+        claims = claim_class(idle, charging)
+        tx.execute(UNBLOCK, (claims, number))
+        tx.ready.offer((queue, claims, key, group), (-priority, position, created_at, job_id))

@@ -1,6 +1,7 @@
 """Which queue has the next job to start: the head of every queue that has claimable jobs, best first.
 
-A claim must not look at every queue, so a heap keeps the place of the best job of each queue and claim class.
+A claim must not look at every queue, so a heap keeps the place of the best job of each source: the jobs of a queue with
+one claim class, concurrency key and group.
 A place may be better than the truth (its job was cancelled) but never worse; the claim corrects it when it looks.
 Queues that cannot start anything now (no free slot, paused, the machine is not idle) are parked outside the heap.
 """
@@ -18,14 +19,14 @@ BLOCKED = 4
 EXTERNAL = 5
 
 HEADS = """
-SELECT queue, claim_class, max(priority)
+SELECT queue, claim_class, concurrency_key, chain_group_id, max(priority)
 FROM jobs INDEXED BY idx_jobs_pop
 WHERE state = 'QUEUED' AND claim_class < 4
-GROUP BY queue, claim_class
+GROUP BY queue, claim_class, concurrency_key, chain_group_id
 """
 
 Place = tuple[int, int, int, str]  # (-priority, position, created_at, id): the smallest is the next to start
-Source = tuple[str, int]  # (queue, claim class)
+Source = tuple[str, int, str | None, str | None]  # (queue, claim class, concurrency key, group)
 
 
 def claim_class(wait_for_idle: int | bool, require_charging: int | bool) -> int:
@@ -42,15 +43,14 @@ class ReadyQueues:
 
     def load(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute(HEADS).fetchall()
-        self._best = {(queue, claims): (-priority, 0, 0, "") for queue, claims, priority in rows}
+        self._best = {(*source,): (-priority, 0, 0, "") for *source, priority in rows}
         self._heap = [(place, source) for source, place in self._best.items()]
         heapify(self._heap)
         self._parked.clear()
 
-    def offer(self, queue: str, claims: int, place: Place) -> None:
+    def offer(self, source: Source, place: Place) -> None:
         """Enters a job with that place, which has become claimable."""
-        if claims < BLOCKED:
-            source = (queue, claims)
+        if source[1] < BLOCKED:
             best = self._best.get(source)
             if best is None or place < best:
                 self.replace(source, place)

@@ -17,7 +17,7 @@ from semantica_daemon.wire.types import NULL
 SHORT = 4096
 _TEXTS = ("env_vars", "payload", "result_summary")
 # Fields of JobView that are no column: made from others here, stored in `spec`, or of a later version.
-_MADE = ("job_id", "event_met_at", "truncated", "progress", "error", "workspace_path", "archived_at", "held_at")
+_MADE = ("job_id", "event_met_at", "truncated", "progress", "error", "workspace_path")
 _PLAIN = tuple(
     name for name in JobView.__struct_fields__ if name not in (*_MADE, *_TEXTS, *RestOfSpec.__struct_fields__)
 )

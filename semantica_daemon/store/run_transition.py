@@ -11,6 +11,7 @@ from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
 from semantica_daemon.store import environments, gates
 from semantica_daemon.store.ended import ended
+from semantica_daemon.store.ready import Source
 from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
 from semantica_daemon.store.tx import READ_JOB, ChangedJob, Job, Tx, encode
 
@@ -21,15 +22,15 @@ READ_RUN = READ_JOB + " AND state = 'RUNNING' AND run_id = ?"
 
 # What a claim reads of a job that it starts; `writes/claim` selects these.
 START_COLUMNS = (
-    "number, id, priority, position, deadline, expires_at, created_at, queued_at, queue, job_type, subject_key, "
-    "supersede, schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, execution_mode, spec, "
-    "env_vars, payload, environment_id"
+    "number, id, priority, position, deadline, expires_at, created_at, queued_at, job_type, subject_key, supersede, "
+    "schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, execution_mode, spec, env_vars, "
+    "payload, environment_id, slots"
 )
 START = """
 UPDATE jobs
-SET state = 'RUNNING', run_id = ?, started_at = ?, updated_at = ?, attempts = ?, run_count = ?, event_count = ?,
-    last_event = ?, pid = NULL, log_path = NULL, result_summary = NULL, progress = NULL, postponed_since = NULL
-WHERE number = ?
+SET state = 'RUNNING', run_id = ?1, started_at = ?2, updated_at = ?2, attempts = ?3, run_count = ?4, event_count = ?5,
+    last_event = ?6, pid = NULL, log_path = NULL, result_summary = NULL, progress = NULL, postponed_since = NULL
+WHERE number = ?7
 """
 INSERT_RUN = """
 INSERT INTO job_runs (job_number, number, run_id, attempt, started_at)
@@ -56,16 +57,19 @@ SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?,
 WHERE number = ?
 """
 # Nothing has changed the job since its claim: each report emits an event, each request to stop sets a column.
-UNCHANGED = "number = ? AND run_id = ? AND event_count = ? AND state = 'RUNNING' AND stop_state IS NULL AND stale = 0"
+UNCHANGED = (
+    "number = ?3 AND run_id = ?4 AND event_count = ?2 AND state = 'RUNNING' AND stop_state IS NULL AND stale = 0"
+)
 DONE_UNCHANGED = f"""
 UPDATE jobs
-SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = NULL, error = NULL
+SET state = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 1, last_event = ?5, exit_code = NULL,
+    error = NULL
 WHERE {UNCHANGED}
 """
 COMMAND_DONE_UNCHANGED = f"""
 UPDATE jobs
-SET state = 'DONE', finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = NULL,
-    result_summary = coalesce(?, result_summary), pid = ?, log_path = ?
+SET state = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 2, last_event = ?5, exit_code = ?6,
+    error = NULL, result_summary = coalesce(?7, result_summary), pid = ?8, log_path = ?9
 WHERE {UNCHANGED}
 """
 NAME_PROCESS_AND_END_RUN = """
@@ -121,13 +125,13 @@ def read_run(tx: Tx, run: Running) -> ChangedJob | None:
     return None if row is None else ChangedJob(*row)
 
 
-def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
+def start(tx: Tx, source: Source, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
     """QUEUED → RUNNING, with a new run. Emits job.started for an IN_PROCESS job; for a command, `begin` does when its
-    process exists. `starts`: gets the values for START, which the caller executes
-    for all jobs at once."""
-    (number, job_id, _, _, deadline, _, _, queued_at, queue, job_type, subject_key, supersede,
+    process exists. `starts`: gets the values for START, which the caller executes for all jobs at once."""
+    queue, _, concurrency_key, chain_group_id = source
+    (number, job_id, _, _, deadline, _, _, queued_at, job_type, subject_key, supersede,
      schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, mode, spec, env_vars,
-     payload, environment_id) = row  # fmt: skip
+     payload, environment_id, slots) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
     attempts += 1
     run_count += 1
@@ -135,14 +139,14 @@ def start(tx: Tx, row: tuple[Any, ...], starts: list[tuple[Any, ...]]) -> Claim:
         event_count += 1
         about = (number, job_id, event_count, last_event, trace_id, queue, user_tag)
         last_event = tx.emit_as(about, event.STARTED, "", {"run_id": run_id, "attempt": attempts}, "info")
-    starts.append((run_id, now, now, attempts, run_count, event_count, last_event, number))
+    starts.append((run_id, now, attempts, run_count, event_count, last_event, number))
     rest = rest_of(spec)
     run = Running(job_id, run_id, attempts, now, number, run_count)
     tx.defer(*run_insert(run, rest.template_id))
-    tx.moved(queue, state.QUEUED, state.RUNNING)
+    tx.moved(queue, state.QUEUED, state.RUNNING, slots)
     job = Job(
         number, job_id, state.RUNNING, queue, job_type, subject_key, supersede, schedule_id, user_tag, trace_id,
-        event_count, last_event, queued_at, deadline, 0, None,
+        event_count, last_event, queued_at, deadline, 0, None, slots, concurrency_key, chain_group_id,
     )  # fmt: skip
     environment = None if environment_id is None else environments.variables(tx, environment_id)
     return Claim(run, job, rest, mode, env_vars, payload, environment)
@@ -158,7 +162,7 @@ def done_unchanged(tx: Tx, run: Running, job: Job, outcome: Outcome) -> bool:
     """RUNNING → DONE without reading the job, which is as its claim left it. Returns False, changing nothing, if
     anything has changed it since."""
     now, last = tx.now, tx.next_sequence
-    values = (now, now, job.event_count + 1, last, job.number, run.run_id, job.event_count)
+    values = (now, job.event_count, job.number, run.run_id, last)
     if not tx.execute(DONE_UNCHANGED, values).rowcount:
         return False
     tx.defer(RUN_DONE, (now, run.job_number, run.run_number))
@@ -170,7 +174,7 @@ def command_done_unchanged(tx: Tx, begun: Begun, job: Job, outcome: Outcome) -> 
     """The same for a command whose start is recorded together with its end."""
     now, run, count, started = tx.now, begun.run, job.event_count, tx.next_sequence
     process = (outcome.exit_code, outcome.result, begun.pid, begun.log_path)
-    values = (now, now, count + 2, started + 1, *process, job.number, run.run_id, count)
+    values = (now, count, job.number, run.run_id, started + 1, *process)
     if not tx.execute(COMMAND_DONE_UNCHANGED, values).rowcount:
         return False
     identity = (begun.pid, begun.pid_started_at, begun.boot_id, begun.log_path)
@@ -231,7 +235,7 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     last = tx.emit(job, event.RETRYING, message, facts, "warn")
     stored = encode(error).decode() if error else None
     tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
-    tx.moved(job.queue, state.RUNNING, state.SCHEDULED)
+    tx.moved(job.queue, state.RUNNING, state.SCHEDULED, job.slots)
     gates.release_room(tx, job)
     tx.wake_at(at)
     tx.wake_at(job.deadline)

@@ -66,6 +66,15 @@ WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedul
   )
 LIMIT 1
 """
+# The job whose end has made a start impossible.
+FAILED_PARENT = """
+SELECT other.id, other.state
+FROM job_conditions
+JOIN jobs AS other ON other.id = substr(key, 5)
+WHERE job_id = :id AND key >= 'job:' AND key < 'job;' AND met_at IS NULL
+  AND other.finished_at IS NOT NULL AND other.state <> value
+LIMIT 1
+"""
 RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_runs > 0"
 
 
@@ -94,6 +103,9 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dic
     if job["state"] == "QUEUED":
         counts = [next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)]
         found["ahead"] = sum(counts)
+    if job["state"] == "CANCELLED":
+        for row in await db.execute_fetchall(FAILED_PARENT, {"id": job_id}):
+            found |= {"failed_parent": row[0], "failed_parent_state": row[1]}
     if job["awaits_turn"]:
         earlier = list(await db.execute_fetchall(EARLIER, job))
         found["earlier"] = earlier[0][0] if earlier else None

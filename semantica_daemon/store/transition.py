@@ -51,7 +51,7 @@ def wait_again(
     """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
     last = tx.emit(job, event.SCHEDULED, message, facts, level)
     tx.execute(WAIT_AGAIN, (tx.now, job.event_count + 1, last, attempts, job.number))
-    tx.moved(job.queue, job.state, state.SCHEDULED)
+    tx.moved(job.queue, job.state, state.SCHEDULED, job.slots)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
 
@@ -73,17 +73,20 @@ def enter_queue(
     claims = EXTERNAL if job.claim_class == EXTERNAL else claims
     values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last_event, claims, blocked_by)
     tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
-    tx.moved(job.queue, job.state, state.QUEUED)
-    tx.ready.offer(job.queue, claims, (-job.priority, position, job.created_at, job.job_id))
+    tx.moved(job.queue, job.state, state.QUEUED, job.slots)
+    source = (job.queue, claims, job.concurrency_key, job.chain_group_id)
+    tx.ready.offer(source, (-job.priority, position, job.created_at, job.job_id))
     tx.wake_at(expires_at)
 
 
-def end_waiting(tx: Tx, job: ChangedJob, to: str, by: str | None = None, message: str = "") -> bool:
+def end_waiting(
+    tx: Tx, job: ChangedJob, to: str, by: str | None = None, message: str = "", facts: dict[str, Any] | None = None
+) -> bool:
     """QUEUED or SCHEDULED → SUPERSEDED (`by` that job), CANCELLED or SKIPPED_*. Returns False if the job's state does
-    not allow it."""
+    not allow it. `facts`: for the event."""
     if job.state == state.RUNNING or to not in state.TRANSITIONS[job.state]:
         return False
-    facts = {"superseded_by": by} if by else None
+    facts = {"superseded_by": by} if by else facts
     last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
     tx.execute(END_WAITING, (to, tx.now, tx.now, by, job.event_count + 1, last, job.number))
     ended(tx, job, to)

@@ -14,6 +14,7 @@ from semantica_daemon.model.event import StoredEvent
 from semantica_daemon.model.machine import CurrentFacts
 from semantica_daemon.model.outcome import Stop
 from semantica_daemon.model.state import RUNNING
+from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
@@ -58,6 +59,9 @@ class Job(Struct, frozen=True, gc=False):
     deadline: int | None
     unmet: int
     blocked_by: str | None
+    slots: int
+    concurrency_key: str | None
+    chain_group_id: str | None
 
     @property
     def lane(self) -> str | None:
@@ -103,6 +107,7 @@ class TxContext(Struct):
 
     counts: Counts
     ready: ReadyQueues
+    awaited: AwaitedJobs
     ids: Ids
     admission: Admission
     machine: CurrentFacts
@@ -117,6 +122,7 @@ class Tx:
         self.now = now
         self.counts = ctx.counts
         self.ready = ctx.ready
+        self.awaited = ctx.awaited
         self.ids = ctx.ids
         self.position = position
         self.facts = ctx.machine.facts
@@ -153,9 +159,9 @@ class Tx:
         if instant is not None and (self.due is None or instant < self.due):
             self.due = instant
 
-    def moved(self, queue: str, origin: str | None, to: str) -> None:
+    def moved(self, queue: str, origin: str | None, to: str, slots: int = 1) -> None:
         """Counts that a job of the queue has changed its state; `origin` None: it is new."""
-        self.counts.move(queue, origin, to)
+        self.counts.move(queue, origin, to, slots)
         if origin == RUNNING:
             self.ready.slot_freed(queue)
 

@@ -20,6 +20,7 @@ from semantica_daemon.wire.types import (
     Ms,
     OnRunning,
     Params,
+    Parent,
     Priority,
     Queue,
     SpecQueue,
@@ -64,6 +65,15 @@ class Bytes(Struct, frozen=True, forbid_unknown_fields=True):
     base64: Annotated[bytes, about("its bytes")]
 
 
+class RetryOn(Struct, frozen=True, forbid_unknown_fields=True):
+    """Other failures are permanent."""
+
+    exit_codes: Annotated[
+        Annotated[list[Annotated[int, Meta(ge=1, le=255)]], Meta(min_length=1, max_length=255)],
+        about("a command is retried only after one of these exit codes"),
+    ]
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """A job as a caller asks for it: the params of job.enqueue, and what a template stores."""
 
@@ -76,9 +86,15 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     subject_key: Annotated[Subject | None, about("what the job is about; with job_type it names the lane")] = None
     generation: Annotated[Generation | None, about("version of the subject; without it the daemon counts up")] = None
     supersede: Annotated[
-        Literal["lane", "subject", "none"],
-        about("which waiting jobs a newer one replaces: of the lane, of the whole subject, or none"),
+        Literal["lane", "subject", "none", "keep", "append"],
+        about(
+            "which waiting jobs a newer one replaces: of the lane, of the whole subject, or none; keep: a waiting job "
+            "of the lane is kept and returned instead of a new one; append: one after the other, nothing is replaced"
+        ),
     ] = "lane"
+    gather: Annotated[
+        bool, about("collect the payloads of the jobs that it replaces, under payload.gathered, oldest first")
+    ] = False
     on_running: Annotated[
         OnRunning | None,
         about("what happens to an older running job of the lane: finish lets it end, cancel interrupts it"),
@@ -108,6 +124,13 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
         Annotated[float, Meta(ge=1, le=100)], about("each wait before a retry is this much longer than the last")
     ] = 2.0
     backoff_base_ms: Annotated[Ms, about("wait before the first retry")] = 1000
+    backoff: Annotated[
+        Literal["exponential", "linear"], about("linear: each wait is backoff_base_ms longer than the last")
+    ] = "exponential"
+    backoff_max_ms: Annotated[Ms, about("bound on the wait before a retry")] = 3_600_000
+    retry_on: Annotated[RetryOn | None, about("which failures are retried; without it, all that are not permanent")] = (
+        None
+    )
     timeout_ms: Annotated[Annotated[int, Meta(ge=1, le=FAR_FUTURE)] | None, about("bound on one run")] = None
     deadline: Annotated[At | None, about("instant by which the job must have ended, epoch ms")] = None
     ttl_ms: Annotated[Ms | None, about("skipped when it has been QUEUED for so long")] = None
@@ -121,10 +144,18 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     limits: Annotated[RunLimits | None, about("of memory, CPU and priority, for a command")] = None
     workspace: Annotated[bool | None, about("not supported by this version")] = None
     inputs: Annotated[list[str] | None, about("not supported by this version")] = None
-    parent_job_id: Annotated[str | None, about("not supported by this version")] = None
-    parents: Annotated[list[str] | None, about("not supported by this version")] = None
+    parent_job_id: Annotated[
+        Parent | None, about('a job that must be DONE before this one starts; "#0": the first job of job.enqueue_many')
+    ] = None
+    parents: Annotated[
+        Annotated[list[Parent], Meta(max_length=10_000)] | None,
+        about("jobs that must all be DONE before this one starts; any other end of one of them cancels it"),
+    ] = None
     chain_group_id: Annotated[Label | None, about("a label that groups jobs")] = None
-    concurrency_key: Annotated[Label | None, about("not supported by this version")] = None
+    concurrency_key: Annotated[
+        Label | None, about("jobs with the same key run one at a time, or as many as queue.configure allows")
+    ] = None
+    slots: Annotated[Annotated[int, Meta(ge=1, le=10_000)], about("how many slots of its queue a run takes")] = 1
     user_tag: Annotated[Label | None, about("a label to find the job by")] = None
     trace_id: Annotated[Label | None, about("trace id, kept with the job and its events")] = None
     traceparent: Annotated[
@@ -139,6 +170,12 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     force: Annotated[bool, about("run the generation again when its job has ended; the new job is a retry of it")] = (
         False
     )
+
+    @property
+    def parent_names(self) -> tuple[str, ...]:
+        """Its parents as the caller names them, the first one first."""
+        first = () if self.parent_job_id is None else (self.parent_job_id,)
+        return tuple(dict.fromkeys((*first, *(self.parents or ()))))
 
     @property
     def trace(self) -> str | None:

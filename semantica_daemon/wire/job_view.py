@@ -71,7 +71,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     stop_when_lost: Annotated[bool, about("its run is stopped when the machine is no longer idle or on mains power")]
     debounce_ms: Annotated[int | None, about("how long its lane must be quiet")]
     max_wait_ms: Annotated[int | None, about("bound on how long debounce_ms may postpone it")]
-    parent_job_id: Annotated[str | None, about("null in this version")]
+    parent_job_id: Annotated[str | None, about("the first of its parents")]
+    parents: Annotated[tuple[str, ...], about("the jobs that must be DONE before it starts")]
     chain_group_id: Annotated[str | None, about("group label")]
     user_tag: Annotated[str | None, about("tag")]
     payload: Annotated[Raw, about("what it works on")]
@@ -80,6 +81,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     log_path: Annotated[str | None, about("file with the output of its latest run")]
     artifact_path: Annotated[str | None, about("folder with its outputs")]
     run_id: Annotated[str | None, about("id of its latest run")]
+    slots: Annotated[int, about("slots that a run of it takes; 0 for an external worker")]
+    concurrency_key: Annotated[str | None, about("key whose limit counts it")]
     position: Annotated[int, about("place in its queue among equal priorities")]
     supersede: Annotated[str, about('"lane", "subject" or "none"')]
     on_running: Annotated[str, about('"finish" or "cancel"')]
@@ -96,8 +99,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     template_id: Annotated[str | None, about("template it was made from")]
     schedule_id: Annotated[str | None, about("schedule that has fired it")]
     workspace_path: Annotated[str | None, about("its workspace folder")] = None
-    archived_at: Annotated[int | None, about("null in this version")] = None
-    held_at: Annotated[int | None, about("null in this version")] = None
+    archived_at: Annotated[int | None, about("when job.archive removed its files, epoch ms")] = None
+    held_at: Annotated[int | None, about("since when job.hold keeps it from starting, epoch ms")] = None
 
 
 class Retry(Struct, frozen=True):

@@ -24,6 +24,7 @@ SpecQueue = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema={
 Subject = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\A[^\x00]*\Z")]
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\A[^\x00]*\Z")]
 Value = Annotated[str, Meta(max_length=1024, pattern=r"\A[^\x00]*\Z")]
+Parent = Annotated[str, Meta(min_length=2, max_length=36, pattern=r"\A(#[0-9]{1,3}|[0-9a-fA-F-]{4,36})\Z")]
 JobId = Annotated[str, Meta(min_length=4, max_length=36, pattern=r"\A[0-9a-fA-F-]+\Z")]
 Text = Annotated[str, Meta(max_length=65_536)]
 Mode = Literal["SUBPROCESS", "IN_PROCESS", "EXTERNAL"]

@@ -50,9 +50,6 @@ def test_a_sound_spec_passes(fields: dict[str, Any]) -> None:
     [
         ("$.workspace", {"workspace": True}),
         ("$.inputs", {"inputs": ["a"]}),
-        ("$.parent_job_id", {"parent_job_id": "#0"}),
-        ("$.parents", {"parents": ["abcd"]}),
-        ("$.concurrency_key", {"concurrency_key": "k"}),
     ],
 )
 def test_what_a_later_version_brings_is_refused_by_name(path: str, fields: dict[str, Any]) -> None:
@@ -229,8 +226,9 @@ VALUES: dict[str, Any] = {
     "execution_mode": "IN_PROCESS", "env_vars": {"A": "b"}, "schedule": {"type": "AFTER", "delay_ms": 1},
     "stop_when_lost": True, "max_attempts": 2, "backoff_factor": 3.0, "backoff_base_ms": 1, "timeout_ms": 1,
     "deadline": 1, "ttl_ms": 1, "grace_ms": 1, "on_interrupt": "requeue", "leftovers": "keep", "workspace": True,
-    "inputs": ["a"], "parent_job_id": "p", "parents": ["p"], "chain_group_id": "g", "concurrency_key": "c",
-    "user_tag": "u", "template_id": "t", "limits": {"nice": 1},
+    "inputs": ["a"], "parent_job_id": "#0", "parents": ["#0"], "slots": 2,
+    "gather": True, "backoff": "linear", "backoff_max_ms": 1, "retry_on": {"exit_codes": [1]}, "chain_group_id": "g",
+    "concurrency_key": "c", "user_tag": "u", "template_id": "t", "limits": {"nice": 1},
 }  # fmt: skip
 BETWEEN_TRIES = {
     "idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force", "environment", "attach_id",
@@ -258,7 +256,8 @@ def test_every_field_of_its_schedule_is_in_the_hash_too() -> None:
     [
         ({"type": "CONDITION", "wait_for_event": "semantica:turn:x"}, "$.schedule.wait_for_event"),
         ({"type": "CONDITION", "conditions": {"semantica:event:e": ""}}, "$.schedule.conditions"),
-        ({"type": "CONDITION", "conditions": {"a": "1", "job:1f3a": "DONE"}}, "$.schedule.conditions"),
+        ({"type": "CONDITION", "conditions": {"a": "1", "job:x": "DONE"}}, "$.schedule.conditions"),
+        ({"type": "CONDITION", "conditions": {"job:1f3a": "RUNNING"}}, "$.schedule.conditions.job:1f3a"),
     ],
 )
 def test_no_job_waits_for_a_key_that_only_the_daemon_opens(schedule: dict[str, Any], path: str) -> None:

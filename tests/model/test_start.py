@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.job import check
 from semantica_daemon.model.start import Start, quiet_at, start, start_reasons, starts_when
 from semantica_daemon.wire.job import JobSpec
@@ -22,8 +23,18 @@ def spec(**fields: Any) -> JobSpec:
     return made
 
 
+def closed_gates(made: JobSpec, turn: bool = False) -> int:
+    """As many as `store/chains` makes of it."""
+    return (made.schedule.wait_for_event is not None) + len(made.schedule.conditions or ()) + turn
+
+
 def begins(since: int | None = None, turn: bool = False, **fields: Any) -> Start:
-    return start(spec(**fields), NOW, since, turn)
+    made = spec(**fields)
+    return start(made, NOW, since, closed_gates(made, turn))
+
+
+def admitted(**fields: Any) -> AdmittedJob:
+    return AdmittedJob(spec(**fields), "SUBPROCESS", "{}", None)
 
 
 def at(instant: int, **more: Any) -> dict[str, Any]:
@@ -141,10 +152,11 @@ def made_of(times: dict[str, Any], once: dict[str, Any], needs: dict[str, Any]) 
 def test_all_that_is_asked_for_has_to_hold(
     times: dict[str, Any], once: dict[str, Any], needs: dict[str, bool], turn: bool
 ) -> None:
-    found = start(made_of(times, once, needs), NOW, None, turn)
-    alone = [start(made_of({name: value}, {}, {}), NOW, None, False) for name, value in times.items()]
+    made = made_of(times, once, needs)
+    found = start(made, NOW, None, closed_gates(made, turn))
+    alone = [start(made_of({name: value}, {}, {}), NOW, None, 0) for name, value in times.items()]
     assert found.at == max((one.at for one in alone if one.at is not None), default=None), "the latest of its times"
-    assert found.unmet == ("wait_for_event" in once) + len(once.get("conditions", {})) + turn
+    assert found.unmet == closed_gates(made, turn)
     still_to_come = found.at is not None and found.at > NOW
     assert (found.state == "SCHEDULED") == bool(still_to_come or found.unmet or any(needs.values()))
 
@@ -181,9 +193,11 @@ SAID: list[tuple[dict[str, Any], str]] = [
 
 @each_case(("fields", "words"), SAID)
 def test_it_starts(fields: dict[str, Any], words: str) -> None:
-    assert starts_when(start_reasons(spec(**fields), begins(**fields), NOW, False), NOW) == words
+    assert starts_when(start_reasons(admitted(**fields), begins(**fields), NOW, False), NOW) == words
 
 
 def test_it_starts_after_the_running_one_of_its_lane_or_never() -> None:
-    assert starts_when(start_reasons(spec(), begins(), NOW, True), NOW) == "when the running job of its lane has ended"
-    assert starts_when(start_reasons(spec(), Start("SUPERSEDED"), NOW, False), NOW).startswith("never: ")
+    assert (
+        starts_when(start_reasons(admitted(), begins(), NOW, True), NOW) == "when the running job of its lane has ended"
+    )
+    assert starts_when(start_reasons(admitted(), Start("SUPERSEDED"), NOW, False), NOW).startswith("never: ")

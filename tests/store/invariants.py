@@ -9,7 +9,7 @@ import msgspec
 
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
-from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS
+from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS, USED_SLOTS
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
 
@@ -140,7 +140,7 @@ def check_ready(store: Store) -> None:
     """Every claimable job is known to the claim, at a place that is not worse than its own."""
     ready = store.database._ready
     for job in store.rows("SELECT * FROM jobs WHERE state = 'QUEUED' AND claim_class < 4"):
-        source = (job["queue"], job["claim_class"])
+        source = (job["queue"], job["claim_class"], job["concurrency_key"], job["chain_group_id"])
         assert ready._best[source] <= (-job["priority"], job["position"], job["created_at"], job["id"])
         entry = (ready._best[source], source)
         assert entry in ready._heap or source in ready._parked.get(job["queue"], ())
@@ -214,7 +214,10 @@ def check_counts(store: Store) -> None:
         assert {name: in_memory[name] for name in TOTALS} == totals, queue
         live = {state: found[state] for state in LIVE}
         assert {state: in_memory[state] for state in LIVE} == live, queue
-    assert counts.running == sum(one.get(RUNNING, 0) for one in counted.values())
+    used = store.rows("SELECT queue, sum(slots) AS slots FROM jobs WHERE state = 'RUNNING' GROUP BY queue")
+    used_slots = {row["queue"]: row["slots"] for row in used}
+    assert {queue: found[USED_SLOTS] for queue, found in counts._queues.items() if found[USED_SLOTS]} == used_slots
+    assert counts.used_slots == sum(used_slots.values())
 
 
 def recount(store: Store) -> dict[str, Counter[str]]:

@@ -1,3 +1,12 @@
+CREATE TABLE direct_reservations (
+  reservation_id TEXT PRIMARY KEY,
+  reserved_at INTEGER NOT NULL,
+  reserved_by TEXT NOT NULL,
+  status TEXT NOT NULL DEFAULT 'ACTIVE' CHECK (status = 'ACTIVE' OR status = 'RELEASED' OR status = 'EXPIRED'),
+  expires_at INTEGER NOT NULL,
+  job_id TEXT
+);
+
 CREATE TABLE environments (
   environment_id INTEGER PRIMARY KEY,
   hash TEXT NOT NULL,
@@ -10,6 +19,16 @@ CREATE TABLE environments (
 CREATE TABLE facts (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE groups (
+  chain_group_id TEXT PRIMARY KEY,
+  mode TEXT NOT NULL DEFAULT 'parallel' CHECK (mode = 'parallel' OR mode = 'sequential'),
+  on_failure TEXT NOT NULL DEFAULT 'continue' CHECK (on_failure = 'stop' OR on_failure = 'continue' OR on_failure = 'skip'),
+  max_parallel INTEGER CHECK (max_parallel > 0),
+  created_at INTEGER NOT NULL,
+  stopped_upto INTEGER,
+  stopped_by TEXT CHECK (stopped_by IS NOT NULL OR stopped_upto IS NULL)
 ) WITHOUT ROWID;
 
 CREATE TABLE idempotency (
@@ -46,6 +65,12 @@ CREATE TABLE job_events (
   queue TEXT,
   user_tag TEXT
 );
+
+CREATE TABLE job_parents (
+  job_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+  parent_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE CHECK (parent_id <> job_id),
+  PRIMARY KEY (job_id, parent_id)
+) WITHOUT ROWID;
 
 CREATE TABLE job_retries (
   job_id TEXT PRIMARY KEY,
@@ -115,14 +140,17 @@ CREATE TABLE jobs (
   artifact_path TEXT,
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
-  -- 2 while it is on mains, 3 both; 4 nobody, because another job has the room it needs (blocked_by names that room);
-  -- 5 external workers only.
+  -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
+  -- 5 external workers only (blocked_by is 'worker:', its queue and type, by which they find it).
   queued_at INTEGER CHECK (queued_at IS NOT NULL OR state <> 'QUEUED'),
   expires_at INTEGER,
   position INTEGER NOT NULL DEFAULT 0,
   claim_class INTEGER NOT NULL DEFAULT 0,
-  blocked_by TEXT CHECK (blocked_by IS NULL OR claim_class = 4),
+  blocked_by TEXT CHECK (blocked_by IS NULL OR claim_class >= 4),
   claim_attempts INTEGER NOT NULL DEFAULT 0,
+  -- How many slots a run of it takes: none if an external worker runs it.
+  slots INTEGER NOT NULL DEFAULT 1,
+  concurrency_key TEXT,
 
   -- What it waits for. unmet counts its rows in job_conditions that are not met yet. is_delay: scheduled_at is the end
   -- of a delay and moves with the clock when that is set. postponed_since: when debounce first held its lane back.
@@ -131,7 +159,9 @@ CREATE TABLE jobs (
   postponed_since INTEGER,
 
   -- Newest wins. stop_state: what the job becomes when its running attempt, which was asked to stop, has ended.
-  supersede TEXT NOT NULL DEFAULT 'lane' CHECK (supersede = 'lane' OR supersede = 'subject' OR supersede = 'none'),
+  supersede TEXT NOT NULL DEFAULT 'lane' CHECK (
+    supersede = 'lane' OR supersede = 'subject' OR supersede = 'none' OR supersede = 'keep' OR supersede = 'append'
+  ),
   superseded_by TEXT CHECK (superseded_by IS NOT NULL OR state <> 'SUPERSEDED'),
   stale INTEGER NOT NULL DEFAULT 0,
   cancel_requested_at INTEGER,
@@ -147,6 +177,8 @@ CREATE TABLE jobs (
   event_count INTEGER NOT NULL DEFAULT 0,
   last_event INTEGER,
   updated_at INTEGER,
+  held_at INTEGER,
+  archived_at INTEGER,
   exit_code INTEGER,
 
   error TEXT,
@@ -169,6 +201,17 @@ CREATE TABLE lanes (
   PRIMARY KEY (subject_key, job_type)
 ) WITHOUT ROWID;
 
+CREATE TABLE leases (
+  run_id TEXT PRIMARY KEY,
+  worker_id TEXT NOT NULL REFERENCES workers(worker_id),
+  job_number INTEGER NOT NULL REFERENCES jobs(number) ON DELETE CASCADE,
+  run_token TEXT NOT NULL UNIQUE,
+  lease_ms INTEGER NOT NULL CHECK (lease_ms > 0),
+  expires_at INTEGER NOT NULL,
+  -- When the run must have ended by its timeout_ms.
+  ends_at INTEGER
+);
+
 CREATE TABLE queue_counts (
   queue TEXT PRIMARY KEY,
   done INTEGER NOT NULL DEFAULT 0,
@@ -190,6 +233,13 @@ CREATE TABLE queues (
   max_queued INTEGER CHECK (max_queued >= 0),
   paused_at INTEGER,
   resume_at INTEGER CHECK (resume_at IS NULL OR paused_at IS NOT NULL)
+, rate TEXT CHECK (rate IS NULL OR json_valid(rate)), keys TEXT CHECK (keys IS NULL OR json_valid(keys))) WITHOUT ROWID;
+
+CREATE TABLE rates (
+  queue TEXT NOT NULL,
+  concurrency_key TEXT NOT NULL DEFAULT '',
+  next_start_at INTEGER NOT NULL,
+  PRIMARY KEY (queue, concurrency_key)
 ) WITHOUT ROWID;
 
 CREATE TABLE schedules (
@@ -237,11 +287,28 @@ CREATE TABLE templates (
   updated_at INTEGER NOT NULL
 );
 
+CREATE TABLE workers (
+  worker_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  pid INTEGER,
+  started_at INTEGER NOT NULL,
+  last_heartbeat INTEGER NOT NULL,
+  items_processed INTEGER NOT NULL DEFAULT 0,
+  items_failed INTEGER NOT NULL DEFAULT 0,
+  left_at INTEGER
+);
+
+CREATE UNIQUE INDEX idx_direct_reservations_active ON direct_reservations (status) WHERE status = 'ACTIVE';
+
+CREATE INDEX idx_groups_stopped ON groups (stopped_upto) WHERE stopped_upto IS NOT NULL;
+
 CREATE INDEX idx_idempotency_expires ON idempotency (expires_at);
 
 CREATE INDEX idx_job_conditions_arrival ON job_conditions (key, value) WHERE waiting = 1;
 
 CREATE INDEX idx_job_conditions_lookup ON job_conditions (key, value, job_id) WHERE waiting = 1;
+
+CREATE INDEX idx_job_parents_parent ON job_parents (parent_id);
 
 CREATE INDEX idx_job_retries_first ON job_retries (first_job_id);
 
@@ -266,8 +333,9 @@ CREATE INDEX idx_jobs_group_live ON jobs (chain_group_id) WHERE finished_at IS N
 CREATE UNIQUE INDEX idx_jobs_lane_generation ON jobs (subject_key, job_type, generation)
   WHERE subject_key <> '' AND supersede <> 'none' AND retry_of IS NULL;
 
-CREATE INDEX idx_jobs_pop ON jobs (queue, claim_class, priority DESC, position ASC, created_at ASC, id)
-  WHERE state = 'QUEUED';
+CREATE INDEX idx_jobs_pop ON jobs (
+  queue, claim_class, concurrency_key, chain_group_id, priority DESC, position ASC, created_at ASC, id
+) WHERE state = 'QUEUED';
 
 CREATE INDEX idx_jobs_queued_for_machine ON jobs (wait_for_idle, require_charging)
   WHERE state = 'QUEUED' AND (wait_for_idle = 1 OR require_charging = 1);
@@ -288,6 +356,14 @@ CREATE INDEX idx_jobs_subject_live ON jobs (subject_key, job_type, supersede)
 CREATE INDEX idx_jobs_tag_live ON jobs (user_tag) WHERE finished_at IS NULL AND user_tag IS NOT NULL;
 
 CREATE INDEX idx_jobs_user_tag ON jobs (user_tag) WHERE user_tag IS NOT NULL;
+
+CREATE INDEX idx_leases_ends ON leases (ends_at) WHERE ends_at IS NOT NULL;
+
+CREATE INDEX idx_leases_expires ON leases (expires_at);
+
+CREATE INDEX idx_leases_job ON leases (job_number);
+
+CREATE INDEX idx_leases_worker ON leases (worker_id);
 
 CREATE INDEX idx_queues_resume ON queues (resume_at) WHERE resume_at IS NOT NULL;
 
@@ -318,6 +394,13 @@ BEGIN
   SELECT RAISE(ABORT, 'the process of a run is named once');
 END;
 
+CREATE TRIGGER jobs_spec_is_final
+BEFORE UPDATE OF payload, env_vars, job_type, spec ON jobs
+WHEN OLD.run_count > 0
+BEGIN
+  SELECT RAISE(ABORT, 'a job that has run keeps its payload, variables, type and template');
+END;
+
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (1, 0, 'initial schema', '6372c6b9edcfffc1309636ca4470ba0e95c016067647a1f6f15b16e23ea37ec1');
 
@@ -331,7 +414,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'rebuild jobs', 'f3f0ff9588bd4909e05bdf9ba5b232acb0aac55dac2642c14b77981627db03a2');
+VALUES (5, 0, 'rebuild jobs', 'dafed8359c1d563eab732df73e7090c4236b9ee900d7d5e19753c043a5f354f4');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (6, 0, 'add runs', '2404e73a09c014ec8eda658321025830ba1edae03dbd31edf3e4813d185b60b3');
@@ -362,3 +445,21 @@ VALUES (14, 0, 'rebuild schedules', '7258ed5fffc15442167744c3504d2d7a5d536d53f4d
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (15, 0, 'add removed queues', '0016180371a2bb9994ec22c6448bb94f88034ab6235f6ad031ac021141848fd7');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (16, 0, 'add parents', '7ef1e2b2d7bc97194d5a3e6ee9839f7f081361dd0865ad92dcda1c79ac18c335');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (17, 0, 'add groups', '96d532d1cc68a77359035a4bf16b1a61c8f0318ae417473b346cb696e0f09dc0');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (18, 0, 'add room limits', 'cd689947d2ea416a1abfda520722a7bed3194171048f80e89b95686a7588cea3');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (19, 0, 'add workers', '8b90efc93db6a4304e8d527dc14b8e5d3e400afbe0736634b34982bf8e501cae');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (20, 0, 'add reservations', '37c1c2efd522199c11b8c877bdeaf6c36b2ed03745040117a98d39969505ffdf');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (21, 0, 'guard jobs', '0856a87a5408a57390633f2275bd42a2bca5c5cabd803391ca2a3fa32b038ce5');

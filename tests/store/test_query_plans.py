@@ -70,7 +70,9 @@ def test_every_statement_compiles(old: Store, name: str) -> None:
 BY_ID, BY_NUMBER = "sqlite_autoindex_jobs_1", "INTEGER PRIMARY KEY (rowid=?)"
 PINNED: dict[str, tuple[str, ...]] = {
     "claim.POP": ("idx_jobs_pop",),
+    "claim.POP_PLAIN": ("idx_jobs_pop",),
     "ready.HEADS": ("idx_jobs_pop",),
+    "counts.LOAD_USED_SLOTS": ("idx_jobs_running",),
     "decide.KNOWN": ("idx_jobs_lane_generation",),
     "decide.LIVE_OF_LANE": ("idx_jobs_subject_live",),
     "decide.LIVE_OF_SUBJECT": ("idx_jobs_subject_live",),
@@ -176,8 +178,9 @@ def test_what_is_read_in_order_is_not_sorted(old: Store, name: str) -> None:
 
 
 def test_pop_is_one_search_of_its_index(old: Store) -> None:
-    plan = plan_of(old.connection, SQL["claim.POP"], ("default", 0, 1))
-    assert plan == "SEARCH jobs USING INDEX idx_jobs_pop (queue=? AND claim_class=?)"
+    plan = plan_of(old.connection, SQL["claim.POP_PLAIN"], ("default", 0, 1))
+    searched = "queue=? AND claim_class=? AND concurrency_key=? AND chain_group_id=?"
+    assert plan == f"SEARCH jobs USING INDEX idx_jobs_pop ({searched})"
 
 
 @each_case("name", ["reads.EVENTS", "reads.EVENTS_OF_JOB", "reads.LOG_IS_CUT", "counts.LOAD"])

@@ -117,7 +117,9 @@ def test_an_index_is_there_by_name_with_its_columns(
 
 
 def test_the_pop_index_gained_the_position_and_lost_the_history(whole: sqlite3.Connection) -> None:
-    assert index_columns(whole, "idx_jobs_pop") == "queue, claim_class, priority DESC, position, created_at, id"
+    assert index_columns(whole, "idx_jobs_pop") == (
+        "queue, claim_class, concurrency_key, chain_group_id, priority DESC, position, created_at, id"
+    )
     (sql,) = whole.execute("SELECT sql FROM sqlite_master WHERE name = 'idx_jobs_pop'").fetchone()
     assert "WHERE state = 'QUEUED'" in " ".join(sql.split())
 

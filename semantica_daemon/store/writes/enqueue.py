@@ -3,13 +3,13 @@ the decision without storing it."""
 
 import msgspec
 
-from semantica_daemon.errors import Refusal
+from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import start, state
 from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.planner import Live, Plan
 from semantica_daemon.model.reason import rendered
 from semantica_daemon.model.start import Start
-from semantica_daemon.store import transition
+from semantica_daemon.store import chains, transition
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import new_job, templates
 from semantica_daemon.store.writes.decide import EnqueueDecision, decide
@@ -72,14 +72,34 @@ def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
 
 def enqueue_many(tx: Tx, jobs: list[AdmittedJob]) -> Acks:
     """All or nothing: when one is refused, the whole command is rolled back."""
-    acks = []
+    acks: list[Ack] = []
     for number, job in enumerate(jobs):
         try:
-            acks.append(enqueue(tx, job))
+            acks.append(enqueue(tx, _with_references(job, acks)))
         except Refusal as refused:
             refused.moved("$", f"$.jobs[{number}]")
             raise
     return Acks(acks)
+
+
+def _with_references(job: AdmittedJob, earlier: list[Ack]) -> AdmittedJob:
+    """The job with its references (`#0`) replaced by the ids of the jobs that were stored before it."""
+    spec = job.spec
+    if not any(name.startswith("#") for name in spec.parent_names):
+        return job
+    first = None if spec.parent_job_id is None else _referenced(spec.parent_job_id, earlier, "$.parent_job_id")
+    given = spec.parents or ()
+    parents = [_referenced(name, earlier, f"$.parents[{number}]") for number, name in enumerate(given)]
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(spec, parent_job_id=first, parents=parents))
+
+
+def _referenced(name: str, earlier: list[Ack], path: str) -> str:
+    if not name.startswith("#"):
+        return name
+    if int(name[1:]) >= len(earlier):
+        problem = f"{name} is not an earlier job of this call"
+        raise InvalidParams(problem, "put a job after its parents; a job cannot wait for itself", path=path)
+    return earlier[int(name[1:])].job_id
 
 
 def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
@@ -88,8 +108,9 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     if decided.existing is not None:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
+    job = chains.with_gates(tx, job)
     begins, planned = _begins(tx, job, decided), decided.plan
-    reasons = start.start_reasons(job.spec, begins, tx.now, decided.lane_busy(job.spec.job_type))
+    reasons = start.start_reasons(job, begins, tx.now, decided.lane_busy(job.spec.job_type))
     return Forecast(
         planned.supersede,
         planned.interrupt,
@@ -104,7 +125,7 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
 
 def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     since = decided.postponed_since(job.spec.job_type) if job.spec.debounce_ms is not None else None
-    found = start.start(job.spec, tx.now, since, job.origin.awaits_turn)
+    found = start.start(job.spec, tx.now, since, job.unmet if job.gates else 0)
     if decided.plan.stale:
         too_late = start.too_late(decided.winner or "", job.spec.subject_key or "")
         found = Start(state.SUPERSEDED, found.at, warnings=(*found.warnings, too_late))
@@ -118,6 +139,7 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     job_id = tx.ids.job()
     if decided.repeats is not None:
         job = _as_retry(tx, job, job_id, decided.repeats)
+    job = chains.with_gates(tx, job)
     begins = _begins(tx, job, decided)
     if decided.live:
         _make_way(tx, job_id, planned, decided.live)

@@ -10,7 +10,7 @@ from semantica_daemon.model import state
 from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
-from semantica_daemon.store import environments, gates
+from semantica_daemon.store import chains, environments, gates
 from semantica_daemon.store.ready import BLOCKED
 from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
@@ -20,6 +20,7 @@ from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 # Fields of JobSpec that are columns of the same name, and those that go into the column `spec`.
 COLUMNS = (
     "priority", "max_attempts", "backoff_factor", "deadline", "ttl_ms", "chain_group_id", "user_tag", "supersede",
+    "concurrency_key", "slots",
 )  # fmt: skip
 REST = (
     "backoff_base_ms", "timeout_ms", "grace_ms", "on_interrupt", "leftovers", "stop_when_lost", "max_interrupts",
@@ -32,32 +33,36 @@ USUAL_COLUMNS, USUAL_REST = _columns(JobSpec(job_type="-")), _rest(JobSpec(job_t
 def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -> None:
     spec, generation = job.spec, decided.plan.generation
     others = _others(tx, job, decided, begins)
-    values = (
-        job_id, spec.queue, spec.job_type, spec.subject_key or "", generation, begins.state, job.mode, job.payload,
-        tx.now, tx.now, tx.next_sequence, *others.values(),
-    )  # fmt: skip
-    number = tx.execute(_insert(tuple(others)), values).lastrowid
+    if spec.subject_key is not None or generation:
+        others |= {"subject_key": spec.subject_key or "", "generation": generation}
+    values = (tx.now, job_id, spec.queue, spec.job_type, job.mode, job.payload, tx.next_sequence, *others.values())
+    number = tx.execute(_insert(begins.state, tuple(others)), values).lastrowid
     tx.moved(spec.queue, None, begins.state)
     _wake(tx, job_id, spec.queue, begins.state, others)
     about: dict[str, Any] = {"queue": spec.queue, "job_type": spec.job_type}
     if spec.subject_key:
         about |= {"subject_key": spec.subject_key, "generation": generation}
-    if len(others) > 2:
+    if len(others) > 1:
         about |= {name: others[name] for name in ("superseded_by", "scheduled_at", "retry_of") if name in others}
     stream = (number, job_id, 1, None, others.get("trace_id"), spec.queue, spec.user_tag)
     tx.emit_as(stream, EVENT_OF[begins.state], "", about, "info")
-    if waits := _gates(job):
-        gates.add(tx, job_id, waits, begins.state == state.SCHEDULED)
+    if job.gates or job.parents:
+        gates.add(tx, job_id, job.gates, begins.state == state.SCHEDULED)
+        chains.link(tx, job_id, job)
 
 
 @lru_cache(maxsize=256)
-def _insert(others: tuple[str, ...]) -> str:
-    """Only values that differ from their column's default are bound: binding takes a third of the statement's time."""
-    names = (
-        "id", "queue", "job_type", "subject_key", "generation", "state", "execution_mode", "payload", "created_at",
-        "updated_at", "last_event", *others, "event_count",
-    )  # fmt: skip
-    return f"INSERT INTO jobs ({', '.join(names)}) VALUES ({'?, ' * (len(names) - 1)}1)"
+def _insert(begins_as: str, others: tuple[str, ...]) -> str:
+    """Only values that differ from their column's default are bound, and the current instant once: binding takes a
+    third of the statement's time."""
+    constants = {"created_at": "?1", "updated_at": "?1", "state": f"'{begins_as}'", "event_count": "1"}
+    if begins_as == state.QUEUED:
+        constants["queued_at"] = "?1"
+    if "subject_key" not in others:
+        constants |= {"subject_key": "''", "generation": "0"}
+    bound = ("id", "queue", "job_type", "execution_mode", "payload", "last_event", *others)
+    values = ", ".join((*constants.values(), *("?" for _ in bound)))
+    return f"INSERT INTO jobs ({', '.join((*constants, *bound))}) VALUES ({values})"
 
 
 def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
     if (values := _columns(spec)) != USUAL_COLUMNS:
         rows = zip(COLUMNS, values, USUAL_COLUMNS, strict=True)
         others |= {name: value for name, value, usual in rows if value != usual}
-    if begins.at is not None or spec.schedule is not IMMEDIATE or job.origin is not NO_ORIGIN:
+    if begins.at is not None or spec.schedule is not IMMEDIATE or job.origin is not NO_ORIGIN or job.parents:
         others |= _waits(job, begins)
     rest = _rest_of(job, decided)
     if rest is not None or job.env is not None or spec.trace_id is not None or spec.traceparent is not None:
@@ -81,7 +86,7 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
 
 
 def _in_queue(tx: Tx, spec: JobSpec, decided: EnqueueDecision) -> dict[str, Any]:
-    others: dict[str, Any] = {"position": tx.next_position(), "queued_at": tx.now}
+    others: dict[str, Any] = {"position": tx.next_position()}
     if spec.ttl_ms is not None:
         others["expires_at"] = tx.now + spec.ttl_ms
     if decided.live and decided.lane_busy(spec.job_type):
@@ -96,7 +101,7 @@ def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
         "wait_for_idle": int(schedule.wait_for_idle), "require_charging": int(schedule.require_charging),
         "wait_for_event": schedule.wait_for_event, "unmet": begins.unmet, "is_delay": int(begins.is_delay),
         "postponed_since": begins.postponed_since, "schedule_id": job.origin.schedule_id,
-        "retry_of": job.origin.retry_of,
+        "retry_of": job.origin.retry_of, "parent_job_id": job.parents[0] if job.parents else None,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None and value != 0}
 
@@ -104,34 +109,26 @@ def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
 def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
     values = _rest(job.spec)
     usual = values == USUAL_REST and decided.on_running == "finish" and job.origin.template_id is None
-    if usual and job.spec.traceparent is None:
+    if usual and job.spec.traceparent is None and not job.parents:
         return None
     rest = RestOfSpec(**dict(zip(REST, values, strict=True)))
     extra = {
         "on_running": decided.on_running, "template_id": job.origin.template_id, "spec_hash": job.spec_hash,
-        "trace_flags": job.spec.trace_flags,
+        "trace_flags": job.spec.trace_flags, "parents": job.parents,
     }  # fmt: skip
     return stored(msgspec.structs.replace(rest, **extra))
-
-
-def _gates(job: AdmittedJob) -> list[tuple[str, str]]:
-    """The latched gates of the job; `model/start` counts the same ones."""
-    schedule, origin = job.spec.schedule, job.origin
-    if schedule is IMMEDIATE and not origin.awaits_turn:
-        return []
-    found = list((schedule.conditions or {}).items())
-    if schedule.wait_for_event is not None:
-        found.append((gates.ANY_VALUE_OF + schedule.wait_for_event, ""))
-    if origin.awaits_turn:
-        found.append((f"{gates.TURN_OF}{origin.schedule_id}", ""))
-    return found
 
 
 def _wake(tx: Tx, job_id: str, queue: str, current: str, others: dict[str, Any]) -> None:
     """Offers a QUEUED job to the claim; wakes the scheduler at the time of a SCHEDULED job without gates, and at a
     deadline or TTL."""
     if current == state.QUEUED:
-        tx.ready.offer(queue, others.get("claim_class", 0), (-others.get("priority", 0), tx.position, tx.now, job_id))
+        if len(others) == 1:  # the usual job has a position and nothing else
+            tx.ready.offer((queue, 0, None, None), (0, tx.position, tx.now, job_id))
+            return
+        get = others.get
+        source = (queue, get("claim_class", 0), get("concurrency_key"), get("chain_group_id"))
+        tx.ready.offer(source, (-get("priority", 0), tx.position, tx.now, job_id))
     elif current == state.SCHEDULED and "unmet" not in others:
         tx.wake_at(others.get("scheduled_at", tx.now))
     if "expires_at" in others or "deadline" in others:

@@ -53,7 +53,11 @@ def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[
     rest = msgspec.structs.asdict(rest_of(job["spec"]))
     fields |= {name: rest[name] for name in (*new_job.REST, "on_running") if name not in NOT_REPEATED}
     fields |= {"payload": msgspec.json.decode(job["payload"]) if payload is None else payload}
-    fields |= {"subject_key": job["subject_key"] or None, "env_vars": _variables(job["env_vars"])}
+    fields |= {
+        "parents": list(rest["parents"]) or None,
+        "subject_key": job["subject_key"] or None,
+        "env_vars": _variables(job["env_vars"]),
+    }
     needs: dict[str, Any] = {name: True for name in NEEDS if job[name]}
     fields["schedule"] = Schedule(type="CONDITION", **needs) if needs else IMMEDIATE
     if job["deadline"] is not None and job["deadline"] <= tx.now:

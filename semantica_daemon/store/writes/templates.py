@@ -28,7 +28,7 @@ SET name = excluded.name, spec = excluded.spec, updated_at = excluded.updated_at
 USED_BY = "SELECT name FROM schedules WHERE template_id = :template_id ORDER BY name LIMIT 10"
 DELETE = "DELETE FROM templates WHERE template_id = :template_id"
 MOST_BYTES = 262_144
-ONCE = ("generation", "idempotency_key", "template_id")
+ONCE = ("generation", "idempotency_key", "template_id", "parent_job_id", "parents")
 
 
 def put(tx: Tx, params: PutTemplateParams) -> TemplateAck:

@@ -1,0 +1,142 @@
+"""Jobs that wait for the end of other jobs: their parents, and the conditions `job:ID`.
+
+Such a wait is a latched gate with the key `job:` and the id; its value is the state that the other job must end in, for
+a parent DONE. A gate for any end has the key of an event without a value. When the other job ends otherwise, the
+waiting job can never start, so it is CANCELLED, and then its own descendants are.
+"""
+
+from msgspec.structs import replace
+
+from semantica_daemon.errors import InvalidParams, ParentEnded, Refusal
+from semantica_daemon.model import state
+from semantica_daemon.model.admission import AdmittedJob, Gate
+from semantica_daemon.model.job import JOB_END
+from semantica_daemon.store import find, gates, transition
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.wire.job import IMMEDIATE
+
+MOST = 50  # jobs that are settled in one transaction; the next pass of the scheduler settles more
+
+WAITING = """
+SELECT jobs.number, key, value
+FROM job_conditions INDEXED BY idx_job_conditions_arrival
+JOIN jobs ON jobs.id = job_id
+WHERE waiting = 1 AND key = ?
+LIMIT ?
+"""
+LINK = "INSERT INTO job_parents (job_id, parent_id) VALUES (?, ?)"
+NEWEST_RETRY = """
+SELECT jobs.id
+FROM job_retries AS mine
+JOIN job_retries AS others ON others.first_job_id = mine.first_job_id
+JOIN jobs ON jobs.id = others.job_id
+WHERE mine.job_id = ?
+ORDER BY jobs.number DESC
+LIMIT 1
+"""
+
+
+def with_gates(tx: Tx, job: AdmittedJob) -> AdmittedJob:
+    """The job with its gates, as they are in this transaction."""
+    spec, origin = job.spec, job.origin
+    has_parents = spec.parents is not None or spec.parent_job_id is not None
+    if spec.schedule is IMMEDIATE and not has_parents and not origin.awaits_turn:
+        return job
+    names = spec.parent_names
+    found = [_condition(tx, key, value) for key, value in (spec.schedule.conditions or {}).items()]
+    if spec.schedule.wait_for_event is not None:
+        found.append(gate := _event(tx, spec.schedule.wait_for_event))
+        schedule = replace(spec.schedule, wait_for_event=gate.key.removeprefix(gates.ANY_VALUE_OF))
+        job = replace(job, spec=replace(spec, schedule=schedule))  # with the whole id of a job
+    if origin.awaits_turn:
+        found.append(Gate(f"{gates.TURN_OF}{origin.schedule_id}"))
+    parents = [_parent(tx, job, number, name) for number, name in enumerate(names)]
+    found += [Gate(JOB_END + job_id, state.DONE) for job_id, is_live in parents if is_live]
+    return replace(job, gates=_by_key(found), parents=tuple(dict.fromkeys(job_id for job_id, _ in parents)))
+
+
+def _by_key(found: list[Gate]) -> tuple[Gate, ...]:
+    """Each gate once. Raises InvalidParams if a job must end in two states."""
+    by_key: dict[str, Gate] = {}
+    for gate in found:
+        if by_key.setdefault(gate.key, gate).value != gate.value:
+            problem = f"{gate.key} would have to end as {by_key[gate.key].value} and as {gate.value}"
+            raise InvalidParams(problem, "wait for one of them", path="$.schedule.conditions")
+    return tuple(by_key.values())
+
+
+def link(tx: Tx, job_id: str, job: AdmittedJob) -> None:
+    """Stores the parents of a new job, and which jobs its gates wait for."""
+    if job.parents:
+        tx.connection.executemany(LINK, [(job_id, parent) for parent in job.parents])
+    for gate in job.gates:
+        other = gate.key.removeprefix(gates.ANY_VALUE_OF)
+        if other.startswith(JOB_END) and not gate.is_open:
+            tx.awaited.live.add(other.removeprefix(JOB_END))
+
+
+def _parent(tx: Tx, job: AdmittedJob, number: int, name: str) -> tuple[str, bool]:
+    """(id, whether it is live). A retry follows its parents to their newest retries."""
+    listed = number - (job.spec.parent_job_id is not None)
+    path = f"$.parents[{listed}]" if listed >= 0 else "$.parent_job_id"
+    _, job_id, current = _find(tx, name, path)
+    if job.origin.retry_of is not None and current in state.TERMINAL:
+        newest = tx.execute(NEWEST_RETRY, (job_id,)).fetchone()
+        _, job_id, current = _find(tx, newest[0] if newest else job_id, path)
+    if current in state.TERMINAL and current != state.DONE:
+        problem = f"job {job_id} ended as {current}, so a job that needs it could never start"
+        raise ParentEnded(problem, "retry that job first, and name its retry", job_id=job_id, path=path)
+    return job_id, current != state.DONE
+
+
+def _condition(tx: Tx, key: str, value: str) -> Gate:
+    if not key.startswith(JOB_END):
+        return Gate(key, value)
+    path = f"$.schedule.conditions.{key}"
+    _, job_id, current = _find(tx, key.removeprefix(JOB_END), path)
+    if current in state.TERMINAL and current != value:
+        raise ParentEnded(f"job {job_id} ended as {current}", "the job could never start", job_id=job_id, path=path)
+    return Gate(JOB_END + job_id, value, current == value)
+
+
+def _event(tx: Tx, key: str) -> Gate:
+    """The gate keeps the key as the caller gave it if that is no job: views find it by that."""
+    if not key.startswith(JOB_END):
+        return Gate(gates.ANY_VALUE_OF + key)
+    _, job_id, current = _find(tx, key.removeprefix(JOB_END), "$.schedule.wait_for_event")
+    return Gate(gates.ANY_VALUE_OF + JOB_END + job_id, "", current in state.TERMINAL)
+
+
+def _find(tx: Tx, name: str, path: str) -> tuple[int, str, str]:
+    if name.startswith("#"):
+        raise InvalidParams("only job.enqueue_many takes references", "give the id of a job", path=path)
+    try:
+        return find.job(tx, name)
+    except Refusal as refused:
+        refused.details["path"] = path
+        raise
+
+
+def settle(tx: Tx, most: int = MOST) -> None:
+    """Opens the gates of the jobs that waited for an end which has come, or cancels them; at most `most` of them."""
+    ended = tx.awaited.ended
+    while ended and most > 0:
+        job_id, became = next(iter(ended.items()))
+        keys = (JOB_END + job_id, gates.ANY_VALUE_OF + JOB_END + job_id)
+        rows = [row for key in keys for row in tx.execute(WAITING, (key, most)).fetchall()][:most]
+        for number, key, value in rows:
+            _settle_one(tx, number, key, value, became)
+        if len(rows) < most:
+            del ended[job_id]
+        most -= len(rows)
+
+
+def _settle_one(tx: Tx, number: int, key: str, value: str, became: str) -> None:
+    job = tx.read(number)
+    if value in ("", became):
+        gates.open_gate(tx, job, key, job.event_count, job.last_event)
+        return
+    parent = key.removeprefix(JOB_END)
+    message = f"it needs job {parent} to end as {value}, which has ended as {became}"
+    facts = {"parent_job_id": parent, "parent_state": became}
+    transition.end_waiting(tx, job, state.CANCELLED, message=message, facts=facts)

@@ -1,0 +1,198 @@
+"""Chains: a job starts when its parents are DONE, and is cancelled with its descendants when one ends otherwise."""
+
+from typing import Any
+
+import pytest
+
+from semantica_daemon.errors import InvalidParams, JobNotFound, ParentEnded
+from semantica_daemon.store import chains
+from semantica_daemon.store.database import Database
+from semantica_daemon.store.writes.enqueue import enqueue_many, forecast
+from semantica_daemon.store.writes.retry import retry
+from semantica_daemon.wire.job import Acks, RetryParams
+from tests.builders import Store, admitted
+from tests.cases import each_case
+from tests.store.steps import BAD, HOPELESS, begin, claimed_ids, claims, end, put, states, stop, tick
+
+
+def put_many(store: Store, *specs: dict[str, Any]) -> list[str]:
+    acks: Acks = store.run(enqueue_many, [admitted(**spec) for spec in specs])
+    return [ack.job_id for ack in acks.jobs]
+
+
+def parents_of(store: Store, job_id: str) -> list[str]:
+    return [row["parent_id"] for row in store.rows("SELECT parent_id FROM job_parents WHERE job_id = ?", job_id)]
+
+
+def reopened(store: Store) -> Database:
+    """The store after a restart of the daemon."""
+    store.database._load()
+    return store.database
+
+
+def test_a_child_starts_in_the_commit_that_ends_its_parent(store: Store) -> None:
+    parent = begin(store)
+    child = put(store, parent_job_id=parent.run.job_id).job_id
+    assert states(store, child) == ["SCHEDULED"]
+    assert claimed_ids(store) == []
+    end(store, parent)
+    assert states(store, child) == ["QUEUED"]
+    assert claimed_ids(store) == [child]
+    row = store.job(child)
+    assert (row["parent_job_id"], row["parents"]) == (parent.run.job_id, (parent.run.job_id,))
+    assert parents_of(store, child) == [parent.run.job_id]
+
+
+def test_a_child_waits_for_all_of_its_parents(store: Store) -> None:
+    first, second = begin(store), begin(store)
+    child = put(store, parents=[first.run.job_id[:12], second.run.job_id]).job_id
+    end(store, second)
+    assert states(store, child) == ["SCHEDULED"]
+    end(store, first)
+    assert states(store, child) == ["QUEUED"]
+
+
+def test_a_parent_that_is_done_already_holds_nothing_back(store: Store) -> None:
+    parent = begin(store)
+    end(store, parent)
+    child = put(store, parents=[parent.run.job_id])
+    assert (child.state, parents_of(store, child.job_id)) == ("QUEUED", [parent.run.job_id])
+
+
+def test_a_child_waits_through_the_retries_of_its_parent(store: Store) -> None:
+    parent = begin(store, max_attempts=2)
+    child = put(store, parent_job_id=parent.run.job_id).job_id
+    assert end(store, parent, BAD) == "SCHEDULED"
+    assert states(store, child) == ["SCHEDULED"]
+    tick(store, 5000)
+    (again,) = claims(store)
+    end(store, again)
+    assert states(store, child) == ["QUEUED"]
+
+
+@each_case(("outcome", "became"), [(HOPELESS, "FAILED"), (None, "CANCELLED")])
+def test_any_other_end_of_a_parent_cancels_its_descendants(store: Store, outcome: Any, became: str) -> None:
+    ids = put_many(store, {"schedule": {"type": "AFTER", "delay_ms": 5}}, {"parents": ["#0"]}, {"parents": ["#1"]})
+    tick(store, 5)
+    if outcome is None:
+        stop(store, ids[0])
+    else:
+        (claimed,) = claims(store)
+        end(store, claimed, outcome)
+    assert states(store, *ids) == [became, "CANCELLED", "CANCELLED"]
+    (_, cancelled) = (event for event in store.events() if event["job_id"] == ids[1])
+    assert became in cancelled["message"]
+    assert ids[0] in cancelled["payload"]
+
+
+def test_a_waiting_job_that_is_superseded_cancels_its_children(store: Store) -> None:
+    older = put(store, subject_key="s", schedule={"type": "AFTER", "delay_ms": 9}).job_id
+    child = put(store, parents=[older]).job_id
+    put(store, subject_key="s")
+    assert states(store, older, child) == ["SUPERSEDED", "CANCELLED"]
+
+
+def test_many_descendants_are_settled_in_small_transactions(store: Store) -> None:
+    parent = begin(store)
+    for _ in range(10):
+        put_many(store, *[{"parents": [parent.run.job_id]} for _ in range(100)])
+    end(store, parent, HOPELESS)
+    settled = 0
+    while left := store.rows("SELECT count(*) AS n FROM jobs WHERE state = 'SCHEDULED'")[0]["n"]:
+        assert 1000 - left - settled <= chains.MOST
+        settled = 1000 - left
+        assert store.committed is not None
+        assert store.committed.due == store.now, "the scheduler is woken for the rest"
+        tick(store)
+    tick(store)
+    assert store.database.context.awaited.ended == {}, "a pass that finds no more"
+
+
+def test_a_restart_between_two_passes_loses_no_descendant(store: Store) -> None:
+    parent = begin(store)
+    ids = put_many(store, *[{"parents": [parent.run.job_id]} for _ in range(chains.MOST + 5)])
+    end(store, parent)
+    assert states(store, *ids).count("SCHEDULED") == 5
+    reopened(store)
+    tick(store)
+    assert set(states(store, *ids)) == {"QUEUED"}
+
+
+def test_a_chain_is_stored_whole_or_not_at_all(store: Store) -> None:
+    with pytest.raises(JobNotFound) as refused:
+        put_many(store, {}, {"parents": ["#0", "deadbeef"]})
+    assert refused.value.details["path"] == "$.jobs[1].parents[1]"
+    assert store.rows("SELECT * FROM jobs") == []
+
+
+@each_case(
+    ("specs", "path"),
+    [
+        ([{"parents": ["#0"]}], "$.jobs[0].parents[0]"),
+        ([{}, {"parent_job_id": "#2"}, {"parent_job_id": "#1"}], "$.jobs[1].parent_job_id"),
+    ],
+)
+def test_a_cycle_cannot_be_written_down(store: Store, specs: list[dict[str, Any]], path: str) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        put_many(store, *specs)
+    assert refused.value.details["path"] == path
+
+
+def test_a_reference_outside_of_enqueue_many_is_refused(store: Store) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        put(store, parent_job_id="#0")
+    assert refused.value.details["path"] == "$.parent_job_id"
+
+
+def test_a_parent_that_has_failed_is_refused(store: Store) -> None:
+    parent = begin(store)
+    end(store, parent, HOPELESS)
+    with pytest.raises(ParentEnded) as refused:
+        put(store, parents=[parent.run.job_id])
+    assert (refused.value.number, refused.value.code) == (4002, "E_PARENT_ENDED")
+
+
+def test_a_retry_follows_its_parent_to_the_retry_of_that(store: Store) -> None:
+    parent = begin(store)
+    child = put(store, parents=[parent.run.job_id]).job_id
+    end(store, parent, HOPELESS)
+    with pytest.raises(ParentEnded):
+        store.run(retry, RetryParams(job_id=child))
+    again = store.run(retry, RetryParams(job_id=parent.run.job_id)).job_id
+    repeated = store.run(retry, RetryParams(job_id=child))
+    assert (repeated.state, parents_of(store, repeated.job_id)) == ("SCHEDULED", [again])
+    (claimed,) = claims(store)
+    end(store, claimed)
+    assert states(store, repeated.job_id) == ["QUEUED"]
+
+
+def test_the_end_of_a_job_can_be_waited_for_like_an_event(store: Store) -> None:
+    other = begin(store)
+    any_end = put(store, schedule={"type": "CONDITION", "wait_for_event": f"job:{other.run.job_id[:8]}"}).job_id
+    on_failure = put(store, schedule={"type": "CONDITION", "conditions": {f"job:{other.run.job_id}": "FAILED"}}).job_id
+    on_success = put(store, schedule={"type": "CONDITION", "conditions": {f"job:{other.run.job_id}": "DONE"}}).job_id
+    end(store, other, HOPELESS)
+    assert states(store, any_end, on_failure, on_success) == ["QUEUED", "QUEUED", "CANCELLED"]
+    assert store.job(any_end)["event_met_at"] == store.now
+
+
+def test_an_end_that_has_come_already_holds_nothing_back(store: Store) -> None:
+    other = begin(store)
+    end(store, other)
+    assert put(store, schedule={"type": "CONDITION", "wait_for_event": f"job:{other.run.job_id}"}).state == "QUEUED"
+    with pytest.raises(ParentEnded):
+        put(store, schedule={"type": "CONDITION", "conditions": {f"job:{other.run.job_id}": "FAILED"}})
+
+
+def test_a_job_cannot_have_to_end_in_two_states(store: Store) -> None:
+    other = begin(store).run.job_id
+    with pytest.raises(InvalidParams):
+        put(store, parents=[other], schedule={"type": "CONDITION", "conditions": {f"job:{other}": "FAILED"}})
+
+
+def test_a_plan_names_the_parents_it_would_wait_for(store: Store) -> None:
+    parent = begin(store).run.job_id
+    planned = store.run(forecast, admitted(parents=[parent]))
+    assert planned.state == "SCHEDULED"
+    assert [reason.job_id for reason in planned.reasons if reason.kind == "parent"] == [parent]
+    assert store.rows("SELECT * FROM job_parents") == []
