@@ -33,6 +33,7 @@ from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass, Wake
 from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
+from semantica_daemon.engine.reservations import ReservationCalls
 from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.shutdown import end_runs
@@ -52,7 +53,7 @@ from semantica_daemon.reload import Change, Reload
 from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
-from semantica_daemon.rpc.methods import job, machine, protocol, queue, schedule, template
+from semantica_daemon.rpc.methods import job, machine, protocol, queue, reservation, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.attach import AttachMethods
 from semantica_daemon.rpc.methods.event import EventMethods
@@ -68,6 +69,7 @@ from semantica_daemon.store.writes.fire import fire_at_reboot
 from semantica_daemon.store.writes.lifecycle import reloaded, started
 from semantica_daemon.store.writes.queues import use_limits
 from semantica_daemon.store.writes.recover import recover
+from semantica_daemon.store.writes.reservations import recover_reservation
 from semantica_daemon.systemd import Notifier
 from semantica_daemon.wire.admin import ConfigParams
 
@@ -140,6 +142,7 @@ class Daemon:
     def _bind_methods(self, setting: Setting, opened: OpenResources) -> dict[str, Method]:
         clock, readers, limits = setting.clock, opened.readers, opened.database.limits
         waiting = Waiting(readers, self.commands, self.feed)
+        reservations = ReservationCalls(readers, self.commands, self.feed)
         log_root = self.run_dependencies.spawn_settings.log_root
         output = Output(readers, self.feed, self.dispatcher.command, log_root)
         explainer, attachments = Explainer(readers, self.machine, limits, clock), self.run_dependencies.attachments
@@ -165,6 +168,7 @@ class Daemon:
                 **schedule.bindings(readers),
                 **machine.bindings(self.machine),
                 **queue.bindings(readers, limits),
+                **reservation.bindings(reservations, readers),
                 **about.bindings(),
                 **protocol.bindings(self.feed.epoch),
             }
@@ -235,6 +239,7 @@ async def running(setting: Setting) -> AsyncIterator[Daemon]:
             tasks.start_soon(daemon.writer.work)
             await daemon.writer.check_clock_at_start()
             recovered = await daemon.commands.run(recover, await end_orphans(setting, readers))
+            await daemon.commands.run(recover_reservation, None)
             await daemon.commands.run(tidy_at_start, None)
             await daemon.commands.run(fire_at_reboot, None)
             if recovered:

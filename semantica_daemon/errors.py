@@ -105,6 +105,10 @@ class QueueNotFound(Refusal):
     number, code = 4001, "E_QUEUE_NOT_FOUND"
 
 
+class ReservationNotFound(Refusal):
+    number, code = 4001, "E_RESERVATION_NOT_FOUND"
+
+
 class NameTaken(Refusal):
     number, code = 4002, "E_NAME_TAKEN"
 
@@ -143,6 +147,14 @@ class NotEnded(Refusal):
 
 class ParentEnded(Refusal):
     number, code = 4002, "E_PARENT_ENDED"
+
+
+class Reserved(Refusal):
+    number, code, retryable = 4002, "E_RESERVED", True
+
+
+class ReservationOver(Refusal):
+    number, code = 4002, "E_RESERVATION_OVER"
 
 
 class SecretLost(Refusal):

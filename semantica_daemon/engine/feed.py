@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.event import ENDS, Filter, StoredEvent
+from semantica_daemon.model.event import ENDS, RESERVATION_ENDS, Filter, StoredEvent
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import CommitResult
 from semantica_daemon.wire.event import Event, Gap
 
 Key = tuple[str, str | None]
+RESERVATION_END: Key = ("reservation", None)  # the ACTIVE reservation was released or has expired
 
 CACHED_EVENTS = 2000
 CACHED_BYTES = 4_000_000  # of messages and payloads
@@ -139,7 +140,9 @@ def _keys(stored: StoredEvent) -> tuple[Key, ...]:
     """The keys whose readers this event wakes."""
     event = stored.event
     keys = ("job", event.job_id), ("user_tag", stored.user_tag), ("queue", stored.queue), ("everything", None)
-    return (*keys, ("end", event.job_id)) if event.event_type in ENDS else keys
+    if event.event_type in ENDS:
+        return (*keys, ("end", event.job_id))
+    return (*keys, RESERVATION_END) if event.event_type in RESERVATION_ENDS else keys
 
 
 def _within_page_size(events: list[StoredEvent]) -> list[StoredEvent]:

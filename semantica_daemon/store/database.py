@@ -30,9 +30,11 @@ from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.epoch import mark_closed
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
+from semantica_daemon.store.reservations import Reservations
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx, TxContext
 from semantica_daemon.store.writes.promote import promote_opened
+from semantica_daemon.store.writes.reservations import settle as settle_reservation
 
 # sqlite3 searches an adapter for every None and bool it binds; a registered one is found at once.
 sqlite3.register_adapter(type(None), lambda _: None)
@@ -106,7 +108,9 @@ class Database:
         self.limits = limits
         self._ready = ReadyQueues()
         self._awaited = AwaitedJobs()
-        self.context = TxContext(self._counts, self._ready, self._awaited, Ids(random), admission, machine)
+        self._reservations = Reservations()
+        beside_tables = (self._counts, self._ready, self._awaited, self._reservations)
+        self.context = TxContext(*beside_tables, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self.sequence = 0
@@ -129,6 +133,8 @@ class Database:
             if tx.awaited.ended:
                 settle(tx)
             promote_opened(tx)
+            if tx.reservations.active is not None:
+                settle_reservation(tx)
             claims = claim(tx) if claim is not None else []
             if tx.opened or tx.awaited.ended:  # more to settle, or opened because the claim skipped a job
                 tx.wake_at(now)  # the scheduler's next pass goes on
@@ -184,6 +190,7 @@ class Database:
         self._counts.load(self._connection)
         self._ready.load(self._connection)
         self._awaited.load(self._connection)
+        self._reservations.load(self._connection)
         self._is_loaded = True
 
     def _begin(self, sync: bool, patient: bool) -> None:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from aiosqlite import Connection
 from msgspec.json import encode
 
-from semantica_daemon.errors import RunNotFound
+from semantica_daemon.errors import ReservationNotFound, RunNotFound
 from semantica_daemon.model.event import Filter, StoredEvent
 from semantica_daemon.store import counts, find, rows
+from semantica_daemon.store.reservations import ACTIVE, Reservation
 from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.job_view import JobWithRuns
+from semantica_daemon.wire.reservation import ReservationView
 from semantica_daemon.wire.run import Error
 
 PRAGMAS = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 200")
@@ -138,6 +140,13 @@ ORDER BY queue_counts.queue
 """
 
 
+RESERVATION = """
+SELECT reservation_id, reserved_by, status, reserved_at, expires_at, job_id
+FROM direct_reservations
+WHERE reservation_id = :id
+"""
+
+
 class LoggedRun(NamedTuple):
     """The state of a job, and its newest run that matches the request; the fields of the run are None if the job has no
     run."""
@@ -209,6 +218,23 @@ async def stream_ends(db: Connection) -> tuple[int, int]:
 
 async def queue_rows(db: Connection) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await db.execute_fetchall(QUEUES)]
+
+
+async def active_reservation(db: Connection) -> Reservation | None:
+    row = await (await db.execute(ACTIVE)).fetchone()
+    return None if row is None else Reservation(*row)
+
+
+async def reservation(db: Connection, reservation_id: str | None) -> ReservationView | None:
+    """The reservation with this id; without an id the ACTIVE one, or None."""
+    if reservation_id is None:
+        active = await active_reservation(db)
+        return None if active is None else await reservation(db, active.reservation_id)
+    row = await (await db.execute(RESERVATION, {"id": reservation_id})).fetchone()
+    if row is None:
+        hint = "reservation.get without an id shows the one that is ACTIVE"
+        raise ReservationNotFound(f"no reservation {reservation_id}", hint, reservation_id=reservation_id)
+    return ReservationView(*row)
 
 
 async def stats(db: Connection) -> list[QueueStats]:

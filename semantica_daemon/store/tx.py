@@ -18,6 +18,7 @@ from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
+from semantica_daemon.store.reservations import Reservations
 from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
@@ -108,6 +109,7 @@ class TxContext(Struct):
     counts: Counts
     ready: ReadyQueues
     awaited: AwaitedJobs
+    reservations: Reservations
     ids: Ids
     admission: Admission
     machine: CurrentFacts
@@ -123,6 +125,7 @@ class Tx:
         self.counts = ctx.counts
         self.ready = ctx.ready
         self.awaited = ctx.awaited
+        self.reservations = ctx.reservations
         self.ids = ctx.ids
         self.position = position
         self.facts = ctx.machine.facts
@@ -173,7 +176,7 @@ class Tx:
     def announce(
         self, event_type: str, message: str, payload: Any = None, queue: str | None = None, level: str = "info"
     ) -> None:
-        """Emits an event that belongs to no job: queue.*, schedule.*, event.* and daemon.*."""
+        """Emits an event that belongs to no job: queue.*, schedule.*, reservation.*, event.* and daemon.*."""
         self.emit_as((None, None, None, None, None, queue, None), event_type, message, payload, level)
 
     def emit_as(self, about: tuple[Any, ...], event_type: str, message: str, payload: Any, level: str) -> int:

@@ -4,7 +4,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from semantica_daemon.wire import admin, attach, event, job, machine, protocol, queue, run, schedule, template
+from semantica_daemon.wire import (
+    admin,
+    attach,
+    event,
+    job,
+    machine,
+    protocol,
+    queue,
+    reservation,
+    run,
+    schedule,
+    template,
+)
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
 from semantica_daemon.wire.types import Params
@@ -71,6 +83,11 @@ METHODS = (
     Method("queue.resume", queue.ResumeParams, queue.PauseState, "go on with a paused queue"),
     Method("queue.delete", queue.DeleteQueueParams, queue.DeleteQueueResult,
            "delete a queue without live jobs: its settings and its totals; its ended jobs stay"),
+    Method("reservation.acquire", reservation.AcquireParams, reservation.Acquired,
+           "let no job start until it is released or expires", waits=True),
+    Method("reservation.release", reservation.ReleaseParams, reservation.ReservationView, "let jobs start again"),
+    Method("reservation.get", reservation.GetReservationParams, reservation.ReservationFound,
+           "the ACTIVE reservation, or one by its id"),
     Method("admin.health", Params, admin.Health, "whether the daemon is ready, and how each part is"),
     Method("admin.stats", Params, admin.Stats, "counts and times by queue, and of the system"),
     Method("admin.config", admin.ConfigParams, dict[str, Any], "the configuration in force; can read its file again"),
@@ -93,7 +110,6 @@ NOTIFICATIONS = (
 LATER = {
     "job": "update move hold release archive execute export",
     "group": "create get list cancel",
-    "reservation": "acquire release get",
     "worker": "register claim heartbeat complete fail leave list",
     "artifact": "list verify",
     "receipt": "get verify",

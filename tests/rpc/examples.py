@@ -217,3 +217,32 @@ async def activity(real: Harness) -> Any:
     answer = await real.call("machine.activity", source="nvim")
     assert answer == {"idle": False, "idle_ms": 120_000}
     return answer
+
+
+@shows("reservation.acquire")
+async def acquire(real: Harness) -> Any:
+    made = await real.call("reservation.acquire", reserved_by="ci", ttl_ms=60_000)
+    assert UUID4.fullmatch(made["reservation_id"])
+    assert 0 < made["expires_at"] - time.time() * 1000 <= 60_000
+    await real.call("reservation.release", reservation_id=made["reservation_id"])
+    return made
+
+
+@shows("reservation.release")
+async def release(real: Harness) -> Any:
+    made = await real.call("reservation.acquire", reserved_by="ci")
+    ended = await real.call("reservation.release", reservation_id=made["reservation_id"], reserved_by="ci")
+    assert (ended["reservation_id"], ended["status"]) == (made["reservation_id"], "RELEASED")
+    return ended
+
+
+@shows("reservation.get")
+async def get_reservation(real: Harness) -> Any:
+    assert await real.call("reservation.get") == {"reservation": None}
+    made = await real.call("reservation.acquire", reserved_by="ci")
+    found = await real.call("reservation.get")
+    assert (found["reservation"]["status"], found["reservation"]["job_id"]) == ("ACTIVE", None)
+    await real.call("reservation.release", reservation_id=made["reservation_id"])
+    ended = await real.call("reservation.get", reservation_id=made["reservation_id"])
+    assert ended["reservation"] == found["reservation"] | {"status": "RELEASED"}
+    return found

@@ -24,6 +24,8 @@ POP_PLAIN = POP.replace("key IS ?", "key IS NULL").replace("group_id IS ?", "gro
 def claim(tx: Tx) -> list[Claim]:
     """Claims in the order of all queues together: priority, position, created_at, id."""
     claims: list[Claim] = []
+    if tx.reservations.active is not None:
+        return claims
     while (best := tx.ready.best(tx.counts, tx.facts)) is not None:
         claims += _take(tx, *best)
     return claims

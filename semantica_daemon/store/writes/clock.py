@@ -36,6 +36,7 @@ SET expires_at = expires_at + :step
 WHERE state = 'QUEUED' AND expires_at IS NOT NULL
 """,
     "pauses": "UPDATE queues SET resume_at = resume_at + :step WHERE resume_at IS NOT NULL",
+    "reservations": "UPDATE direct_reservations SET expires_at = expires_at + :step WHERE status = 'ACTIVE'",
     "intervals": """
 UPDATE schedules
 SET anchor_at = anchor_at + :step, next_trigger_at = next_trigger_at + :step, fired_from = fired_from + :step,
@@ -60,6 +61,7 @@ def set_clock(tx: Tx, reading: Reading) -> int:
     step = reading.offset_ms - known.offset_ms if known.boot_id == reading.boot_id else 0
     if abs(step) >= NOTICED_MS:
         moved = {what: tx.execute(sql, {"step": step}).rowcount for what, sql in SHIFT.items()}
+        tx.reservations.load(tx.connection)
         moved["debounces"] += moved.pop("debounces of queued jobs")
         message = f"the clock was set {'forward' if step > 0 else 'back'} by {abs(step)} ms"
         tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")

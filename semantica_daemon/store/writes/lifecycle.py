@@ -1,6 +1,7 @@
 """Emits daemon.started, daemon.reloaded and daemon.stopping; `nothing` forces a commit."""
 
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.reservations import release_direct
 
 
 def started(tx: Tx, version: str) -> None:
@@ -13,6 +14,7 @@ def reloaded(tx: Tx, facts: dict[str, list[str]]) -> None:
 
 
 def stopping(tx: Tx, reason: str) -> None:
+    release_direct(tx, "the daemon stops")
     tx.announce("daemon.stopping", reason)
 
 

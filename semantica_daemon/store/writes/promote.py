@@ -1,5 +1,5 @@
 """Handles what has become due: SCHEDULED jobs become QUEUED, schedules fire, late jobs are skipped, paused queues
-resume."""
+resume, reservations expire."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from semantica_daemon.model import state
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.store import needs, transition
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes import fire, queues
+from semantica_daemon.store.writes import fire, queues, reservations
 
 # One query per combination of needs that is met, so that jobs whose needs are not met are never read.
 DUE = """
@@ -63,6 +63,8 @@ class Due(Struct, frozen=True):
 
 
 def promote(tx: Tx, request: Promote) -> Due:
+    if tx.reservations.active is not None:
+        reservations.settle(tx)
     bound = {"now": tx.now, "most": request.most}
     for (number,) in tx.execute(PAST_DEADLINE, bound).fetchall():
         transition.end_waiting(tx, tx.read(number), state.SKIPPED_DEADLINE)
@@ -77,6 +79,7 @@ def promote(tx: Tx, request: Promote) -> Due:
     first_due = tx.execute(needs.FIRST_DUE).fetchall()
     found = [at for idle, charging, at in first_due if tx.facts.meet(idle, charging)]
     found += tx.execute(NEXT_DUE).fetchone()
+    found += [tx.reservations.active.expires_at] if tx.reservations.active is not None else []
     next_at = min((at for at in found if at is not None), default=None)
     return Due(next_at, needs.from_rows([*first_due, *tx.execute(needs.AT_ONCE)]))
 
