@@ -122,12 +122,15 @@ def is_supervisor(pid: int, home: Path) -> bool:
 
 
 def test_a_process_that_has_the_pid_of_a_dead_run_is_not_touched(daemon: Start, home: Path) -> None:
-    """As if it had been given again: the same pid, another start."""
+    """As if it had been given again: the same pid, another start. Starts are counted in clock ticks, and the kernel
+    gives no pid twice within one."""
     process = daemon()
     job_id = enqueue(process, sh("echo $$; exec sleep 600"))
     (pid,) = pids_of(process, job_id)
     process.kill()
     until(lambda: gone([pid]))
+    tick = table.ms_since_boot()
+    until(lambda: table.ms_since_boot() > tick)
     bystander = subprocess.Popen(["sleep", "600"])
     connection = sqlite3.connect(home / "meta.db", isolation_level=None)
     connection.execute("DROP TRIGGER job_runs_process_is_final")
