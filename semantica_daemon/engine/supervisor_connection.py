@@ -120,7 +120,7 @@ class SupervisorConnection(asyncio.BufferedProtocol):
     def _send(self, request: Request) -> bool:
         if self._transport is None or self._transport.is_closing():
             return False
-        self._transport.write(encode([request]))
+        self._transport.write(encode(request))
         return True
 
     def _kill(self) -> None:

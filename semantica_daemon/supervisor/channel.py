@@ -17,7 +17,7 @@ class Channel:
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self._decoder = Decoder()
-        self._reports: list[Report] = []
+        self._unsent = b""
         self._delayed: dict[str, Run] = {}  # in the order in which their Spawned is due
 
     def receive(self) -> list[Request] | None:
@@ -34,13 +34,13 @@ class Channel:
 
     def send_exited(self, run: Run) -> None:
         is_delayed = self._delayed.pop(run.run_id, None) is not None
-        self._reports.append(run.exited(with_process=is_delayed))
+        self._unsent += encode(run.exited(with_process=is_delayed))
 
     def send(self, report: Report) -> None:
         """Sends the report after the Spawned of the same run."""
         if report.run_id in self._delayed:
-            self._reports.append(self._delayed.pop(report.run_id).spawned())
-        self._reports.append(report)
+            self._unsent += encode(self._delayed.pop(report.run_id).spawned())
+        self._unsent += encode(report)
 
     def flush(self) -> int | None:
         """Sends what is due; if the daemon is gone, `receive` notices. Returns how many ms it is until the next Spawned
@@ -51,10 +51,10 @@ class Channel:
             if (left_s := run.report_due - time.monotonic()) > 0:
                 timeout_ms = int(left_s * 1000) + 1
             else:
-                self._reports.append(self._delayed.pop(run.run_id).spawned())
-        if self._reports:
-            self._write(encode(self._reports))
-            self._reports.clear()
+                self._unsent += encode(self._delayed.pop(run.run_id).spawned())
+        if self._unsent:
+            self._write(self._unsent)
+            self._unsent = b""
         return timeout_ms
 
     def _write(self, data: bytes) -> None:

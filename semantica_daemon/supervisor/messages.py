@@ -1,12 +1,11 @@
 """The messages between the daemon and the supervisor, their framing, and the format of the log file.
 
 `engine/supervisors` is the daemon's end, `supervisor/channel` the supervisor's. A frame is a length in four bytes and a
-marshalled list of messages, each a tuple of its kind and its fields; both ends run the same interpreter.
+marshalled message, a tuple of its kind and its fields; both ends run the same interpreter.
 """
 
 import marshal
 import struct
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 STREAMS_SUFFIX = ".streams"
@@ -15,6 +14,8 @@ STREAM_RECORD = struct.Struct("<Q")  # twice the offset from which it holds, plu
 NO_READER = -1
 Window = tuple[int, int]
 LENGTH = struct.Struct("<I")
+LENGTH_BYTES = LENGTH.size
+MARSHAL_VERSION = 2  # later ones look for objects that occur twice, and a message has none
 
 
 class SpawnRequest(NamedTuple):
@@ -129,9 +130,9 @@ new_tuple = tuple.__new__  # both ends are of one version, so the number of fiel
 NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 
 
-def encode(messages: Sequence[Request | Report]) -> bytes:
+def encode(message: Request | Report) -> bytes:
     """One frame."""
-    body = marshal.dumps([(NUMBER_OF[type(message)], tuple(message)) for message in messages])
+    body = marshal.dumps((NUMBER_OF[type(message)], tuple(message)), MARSHAL_VERSION)
     return LENGTH.pack(len(body)) + body
 
 
@@ -144,13 +145,14 @@ class Decoder:
 
     def feed(self, data: bytes | bytearray) -> list[Any]:
         """The messages of all frames that are complete by now."""
-        self._received += data
+        received = self._received
+        received += data
         messages: list[Any] = []
-        while len(self._received) >= LENGTH.size:
-            end = LENGTH.size + LENGTH.unpack_from(self._received)[0]
-            if len(self._received) < end:
+        while len(received) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + LENGTH.unpack_from(received)[0]
+            if len(received) < end:
                 break
-            body = self._received[LENGTH.size : end]
-            messages += [new_tuple(KINDS[kind], fields) for kind, fields in marshal.loads(body)]
-            del self._received[:end]
+            kind, fields = marshal.loads(received[LENGTH_BYTES:end])
+            messages.append(new_tuple(KINDS[kind], fields))
+            del received[:end]
         return messages
