@@ -7,7 +7,7 @@ from semantica_daemon.supervisor.messages import Decoder, Report, Request, encod
 from semantica_daemon.supervisor.run import Run
 
 READ_BYTES = 65_536  # a larger buffer would cost a memory mapping for every read
-SPAWNED_DELAY_S = 0.03
+SPAWNED_DELAY_MS = 30
 
 
 class Channel:
@@ -29,7 +29,7 @@ class Channel:
         return self._decoder.feed(received) if received else None
 
     def delay_spawned(self, run: Run) -> None:
-        run.report_due = time.monotonic() + SPAWNED_DELAY_S
+        run.report_due = time.monotonic() + SPAWNED_DELAY_MS / 1000
         self._delayed[run.run_id] = run
 
     def send_exited(self, run: Run) -> None:
@@ -43,19 +43,17 @@ class Channel:
         self._unsent += encode(report)
 
     def flush(self) -> int | None:
-        """Sends what is due; if the daemon is gone, `receive` notices. Returns how many ms it is until the next Spawned
-        is due, None if there is none."""
-        timeout_ms = None
-        while self._delayed and timeout_ms is None:
+        """Sends what is due; if the daemon is gone, `receive` notices. Returns the ms until the next flush, None if no
+        Spawned is delayed."""
+        while self._delayed:
             run = next(iter(self._delayed.values()))
-            if (left_s := run.report_due - time.monotonic()) > 0:
-                timeout_ms = int(left_s * 1000) + 1
-            else:
-                self._unsent += encode(self._delayed.pop(run.run_id).spawned())
+            if run.report_due > time.monotonic():
+                break
+            self._unsent += encode(self._delayed.pop(run.run_id).spawned())
         if self._unsent:
             self._write(self._unsent)
             self._unsent = b""
-        return timeout_ms
+        return SPAWNED_DELAY_MS if self._delayed else None
 
     def _write(self, data: bytes) -> None:
         try:

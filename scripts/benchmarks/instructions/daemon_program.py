@@ -17,7 +17,7 @@ from semantica_daemon.store import sqlite_library
 
 NOW = 1_800_000_000_000
 # The supervisor waits 30 ms for the end of a command before it reports its start; valgrind slows it down 50 times.
-SLOW_SUPERVISOR = "from semantica_daemon.supervisor import channel; channel.SPAWNED_DELAY_S = 60; main()"
+SLOW_SUPERVISOR = "from semantica_daemon.supervisor import channel; channel.SPAWNED_DELAY_MS = 60_000; main()"
 
 
 class NoTimer:
