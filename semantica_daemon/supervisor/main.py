@@ -3,12 +3,12 @@
 import ctypes
 import gc
 import os
-import resource
 import signal
 import sys
 from contextlib import suppress
 
 from semantica_daemon.supervisor.channel import Channel
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.spawn import OWN_CWD, OWN_UMASK
 from semantica_daemon.supervisor.supervisor import Supervisor
 
@@ -26,12 +26,11 @@ def main() -> None:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.chdir(OWN_CWD)
     os.umask(OWN_UMASK)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = max(soft, open_files) if hard == resource.RLIM_INFINITY else hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))  # many runs need more descriptors than one job gets
+    limit = FileLimit(open_files)
+    limit.lower()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    Supervisor(Channel(CHANNEL), _child_signals(), open_files).work()
+    Supervisor(Channel(CHANNEL), _child_signals(), limit).work()
 
 
 def _child_signals() -> int:

@@ -7,6 +7,7 @@ import termios
 from array import array
 
 from semantica_daemon.processes.table import ms_since_boot, start_time
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.log import STDERR, STDOUT, Log
 from semantica_daemon.supervisor.messages import NO_READER, Exited, Spawned, SpawnRequest, Window
 from semantica_daemon.supervisor.spawn import SpawnError, explain, spawn
@@ -36,8 +37,8 @@ class Run:
     _handles: tuple[int, ...] = ()
     cgroup = ""
 
-    def __init__(self, request: SpawnRequest, tag: int, open_files: int) -> None:
-        """Raises SpawnError, and then leaves nothing open. `open_files`: see `spawn`."""
+    def __init__(self, request: SpawnRequest, tag: int, limit: FileLimit) -> None:
+        """Raises SpawnError, and then leaves nothing open."""
         self.request = request
         self.run_id = request.run_id
         self.tag = tag
@@ -52,7 +53,7 @@ class Run:
         try:
             streams = self._open_pipes() if request.window is None else self._open_terminal(request.window)
             self.started_at = ms_since_boot()  # or up to a clock tick later: `spawned` looks it up
-            self.pid = spawn(request, streams, open_files)
+            self.pid = spawn(request, streams, limit)
         except (OSError, ValueError) as error:
             self.close_pipes()
             self.close_stdin()

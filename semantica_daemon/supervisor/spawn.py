@@ -3,16 +3,15 @@ posix_spawn attribute: the supervisor, which has a single thread, changes its ow
 
 import errno
 import os
-import resource
 from collections.abc import Iterable
 
 from semantica_daemon.processes import cgroups
 from semantica_daemon.supervisor.controlled_spawn import DEFAULT_SIGNALS, Control, make_cgroup, spawn_controlled
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 
 # A later try may succeed after these; any other error is the command's own fault.
 RETRYABLE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ETXTBSY, errno.ENOSPC}
-SPARE_DESCRIPTORS = 16  # that a spawn may need itself
 DUP2 = os.POSIX_SPAWN_DUP2
 NO_CONTROL = ("", None, None, None)
 OWN_CWD = "/"
@@ -27,17 +26,15 @@ class SpawnError(Exception):
         self.report = report
 
 
-def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int) -> int:
-    """The pid. `streams` become its stdin, stdout and stderr; `open_files` is its soft limit of open descriptors."""
+def spawn(request: SpawnRequest, streams: tuple[int, int, int], limit: FileLimit) -> int:
+    """The pid. `streams` become its stdin, stdout and stderr."""
     stdin, stdout, stderr = streams
     actions = [(DUP2, stdin, 0), (DUP2, stdout, 1), (DUP2, stderr, 2)]
     other_umask, other_cwd = request.umask != OWN_UMASK, request.cwd != OWN_CWD
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # A limit below the numbers of the supervisor's own descriptors would make the spawn itself fail.
-    other_limit = max(streams) + SPARE_DESCRIPTORS < open_files < soft
+    other_limit = limit.must_change(max(streams))
     try:
         if other_limit:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
+            limit.lower()
         if other_umask:
             os.umask(request.umask)
         if other_cwd:
@@ -51,7 +48,7 @@ def spawn(request: SpawnRequest, streams: tuple[int, int, int], open_files: int)
         if other_umask:
             os.umask(OWN_UMASK)
         if other_limit:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            limit.restore()
 
 
 def _spawn_with_control(request: SpawnRequest, control: Control, streams: tuple[int, int, int]) -> int:

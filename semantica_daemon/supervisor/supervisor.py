@@ -16,6 +16,7 @@ from semantica_daemon.processes.marks import Tags, tag_for
 from semantica_daemon.processes.table import Process
 from semantica_daemon.supervisor import leftovers
 from semantica_daemon.supervisor.channel import Channel
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.inputs import Inputs
 from semantica_daemon.supervisor.messages import (
     InputRequest,
@@ -39,11 +40,11 @@ SIGNAL_BYTES = 128  # one record of signalfd
 
 
 class Supervisor:
-    def __init__(self, channel: Channel, child_signals: int, open_files: int) -> None:
-        """`child_signals` becomes readable when a child has ended; `open_files` is the soft limit that jobs get."""
+    def __init__(self, channel: Channel, child_signals: int, limit: FileLimit) -> None:
+        """`child_signals` becomes readable when a child has ended."""
         self._channel = channel
         self._child_signals = child_signals
-        self._open_files = open_files
+        self._file_limit = limit
         self._tags = Tags()
         self._trees = ProcessTrees(self._tags)
         self._runs = self._trees.runs
@@ -120,7 +121,7 @@ class Supervisor:
         try:
             make_workspace(request)
             self._tags.tag_next_spawn(tag)
-            run = Run(request, tag, self._open_files)
+            run = Run(request, tag, self._file_limit)
         except SpawnError as error:
             remove_if_empty(request.workspace, request.output)
             self._channel.send(error.report)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.log import MOST_UNREAD
 from semantica_daemon.supervisor.messages import NO_READER, ReadRequest, SpawnRequest
 from semantica_daemon.supervisor.pauses import Pauses
@@ -24,7 +25,7 @@ def followed(tmp_path: Path) -> Iterator[Run]:
             workspace=str(tmp_path), output=str(tmp_path / "output"), result=str(tmp_path / "result.json"),
             log=str(tmp_path / "job.log"), log_bytes=LIMIT, keep_leftovers=False, is_followed=True,
             has_input=False, window=None,
-        ), 0, 1024,
+        ), 0, FileLimit(1024),
     )  # fmt: skip
     run.log.write(0, bytes(LIMIT + MOST_UNREAD + 1))
     yield run

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from semantica_daemon.supervisor.file_limit import FileLimit
 from semantica_daemon.supervisor.log import STDERR, STDOUT
 from semantica_daemon.supervisor.messages import SpawnFailed, SpawnRequest
 from semantica_daemon.supervisor.run import Run
@@ -44,7 +45,7 @@ def started() -> Iterator[list[Run]]:
 
 
 def begin(echo: SpawnRequest, started: list[Run], **other: Any) -> Run:
-    started.append(Run(echo._replace(**other), 0, 1024))
+    started.append(Run(echo._replace(**other), 0, FileLimit(1024)))
     return started[-1]
 
 
@@ -65,7 +66,7 @@ def refused(echo: SpawnRequest, **other: Any) -> SpawnFailed:
     """Why it could not be started; no descriptor and no file is left of it, and we are as we were."""
     before = (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask())
     with pytest.raises(SpawnError) as caught:
-        Run(echo._replace(**other), 0, 1024)
+        Run(echo._replace(**other), 0, FileLimit(1024))
     assert (own_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE), umask()) == before
     assert os.listdir(echo.workspace) == []
     return caught.value.report
@@ -194,7 +195,7 @@ def test_no_descriptor_to_be_had_is_worth_asking_again(echo: SpawnRequest, start
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 2, hard))
         with pytest.raises(SpawnError) as caught:
-            Run(echo, 0, 1024)
+            Run(echo, 0, FileLimit(1024))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for handle in held:
@@ -204,12 +205,24 @@ def test_no_descriptor_to_be_had_is_worth_asking_again(echo: SpawnRequest, start
 
 
 def test_it_is_started_with_the_limit_that_was_asked_for(echo: SpawnRequest, started: list[Run]) -> None:
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 300:
+    """With few descriptors, with many, and with few again; with many, the supervisor's own limit is higher."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] <= 2000:
         pytest.skip("NOT TESTED: the limit of this session is low already")
-    started.append(Run(echo._replace(argv=["sh", "-c", "ulimit -n"]), 0, 300))
-    to_the_end(started[-1])
-    assert Path(echo.log).read_text().strip() == "300"
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 300, "the supervisor's own is as it was"
+    limit, own = FileLimit(2000), list[int]()
+    try:
+        limit.lower()
+        for open_files in (0, 400, 0):
+            held = [os.open(os.devnull, os.O_RDONLY) for _ in range(open_files)]
+            started.append(Run(echo._replace(argv=["sh", "-c", "ulimit -n"]), 0, limit))
+            own.append(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            for handle in held:
+                os.close(handle)
+            to_the_end(started[-1])
+            assert Path(echo.log).read_text().split() == ["2000"] * len(own)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert own == [2000, before[1], before[1]]
 
 
 def test_it_leads_a_session_and_has_three_descriptors(echo: SpawnRequest, started: list[Run]) -> None:
