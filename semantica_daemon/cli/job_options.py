@@ -20,7 +20,8 @@ OTHER_NAMES = {
     "schedule.wait_for_event": "--on-event", "schedule.conditions": "--on-event", "param_overrides": "the parameters",
     "payload": "the payload", "key": "the key",
     "env_vars": "--env", "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
-    "event_types": "--type",
+    "event_types": "--type", "backoff": "--backoff", "backoff_base_ms": "--backoff",
+    "retry_on.exit_codes": "--retry-on",
 }  # fmt: skip
 
 
@@ -48,6 +49,22 @@ def attempts(text: str) -> int:
     if found < 1:
         raise ValueError(f"with {found} attempts it would never run: give 1 (no retry) or more")
     return found
+
+
+def backoff(text: str) -> Json:
+    """5s, linear, or both as linear,5s: the fields they set."""
+    fields: Json = {}
+    for part in text.split(","):
+        if part in ("linear", "exponential"):
+            fields["backoff"] = part
+        else:
+            fields["backoff_base_ms"] = duration(part)
+    return fields
+
+
+def exit_codes(text: str) -> Json:
+    """75,99: the field retry_on."""
+    return {"exit_codes": [whole_number(one) for one in text.split(",")]}
 
 
 def memory(text: str) -> int:
@@ -125,7 +142,10 @@ RUNS = Group("runs", [
     Option("--grace D", "time between SIGTERM and SIGKILL (5s)", duration, "grace_ms"),
     Option("--attempts N",
            "how many runs it gets when it fails, the first one included (1)", attempts, "max_attempts"),
-    Option("--backoff D", "delay before the second run; doubles (1s)", duration, "backoff_base_ms"),
+    Option("--backoff D", "delay before the second run, doubles each time (1s); linear,2s adds 2s each time", backoff),
+    Option("--backoff-max D", "the longest delay before a run (1h)", duration, "backoff_max_ms"),
+    Option("--retry-on CODES", "retry only after these exit codes, such as 75,99; any other one ends the job",
+           exit_codes, "retry_on"),
     Option("--ttl D",
            "skip it when it has waited this long for a slot (time spent waiting for an event or a time does not count)",
            duration, "ttl_ms"),
@@ -171,7 +191,7 @@ def job_spec(arguments: Any, in_template: bool = False) -> Json:
     schedule |= _events(arguments.on_event)
     if schedule:
         spec["schedule"] = {"type": kind, **schedule}
-    return spec | _newest_wins(arguments) | payload.fields(arguments, in_template)
+    return spec | (arguments.backoff or {}) | _newest_wins(arguments) | payload.fields(arguments, in_template)
 
 
 def _events(given: list[tuple[str, str | None]]) -> Json:

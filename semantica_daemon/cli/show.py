@@ -97,6 +97,9 @@ def _variables(job: Json) -> Rows:
 
 def _limits(job: Json) -> Rows:
     yield "attempts", f"{job['attempts']} of {max(1, job['max_attempts'])}"
+    if job["max_attempts"] > 1:
+        yield "backoff", _backoff(job)
+        yield "retried after", optional(exit_codes, job["retry_on"])
     for name in ("timeout", "grace", "ttl"):
         yield name, optional(prose.duration, job[f"{name}_ms"])
     yield "deadline", optional(instant, job["deadline"])
@@ -104,6 +107,16 @@ def _limits(job: Json) -> Rows:
     yield "memory", optional(size, limits.get("memory_bytes"))
     yield "cpu", optional(lambda percent: f"{percent} % of a core", limits.get("cpu_percent"))
     yield "nice", limits.get("nice")
+
+
+def _backoff(job: Json) -> str:
+    first, factor = prose.duration(job["backoff_base_ms"]), job["backoff_factor"]
+    grows = f"{first} longer each time" if job["backoff"] == "linear" else f"{factor:g} times as long each time"
+    return f"{first}, then {grows}, at most {prose.duration(job['backoff_max_ms'])}"
+
+
+def exit_codes(retry_on: Json) -> str:
+    return f"exit code {', '.join(map(str, retry_on['exit_codes']))}"
 
 
 def _conditions(job: Json) -> Rows:

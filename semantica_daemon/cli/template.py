@@ -25,7 +25,7 @@ SHOWN_APART = ("job_type", "payload", "env_vars", "schedule", "execution_mode")
 # By the field of a spec, where the words of `show` are others.
 LABELS = {
     "user_tag": "tag", "chain_group_id": "group", "subject_key": "subject", "max_attempts": "attempts",
-    "backoff_base_ms": "backoff",
+    "backoff_base_ms": "backoff", "backoff": "backoff grows", "backoff_max_ms": "longest backoff",
 }  # fmt: skip
 
 
@@ -79,6 +79,8 @@ def _rows(found: Json) -> list[tuple[str, object]]:
 
 def _setting(name: str, value: Any) -> tuple[str, object]:
     label = LABELS.get(name, name.removesuffix("_ms").replace("_", " "))
+    if name == "retry_on":
+        return "retried after", show.exit_codes(value)
     if name.endswith("_ms"):
         return label, prose.duration(value)
     return label, format.short_json(value) if isinstance(value, dict) else value

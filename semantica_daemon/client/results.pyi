@@ -71,6 +71,9 @@ class Job(TypedDict):
     claim_attempts: int
     backoff_factor: float
     backoff_base_ms: int
+    backoff: str
+    backoff_max_ms: int
+    retry_on: RetryOn | None
     deadline: int | None
     ttl_ms: int | None
     expires_at: int | None
@@ -137,6 +140,9 @@ class Retry(TypedDict):
     state: str
     created_at: int
     finished_at: int | None
+
+class RetryOn(TypedDict):
+    exit_codes: list[int]
 
 class RunLimits(TypedDict):
     memory_bytes: int | None

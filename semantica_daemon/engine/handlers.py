@@ -6,13 +6,14 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from semantica_daemon.engine.reporter import LONGEST_LINE, Reporter, storable
 from semantica_daemon.errors import StartRefused
+from semantica_daemon.failures import Retry
 from semantica_daemon.model.admission import no_handler
 from semantica_daemon.model.event import LEVELS
 from semantica_daemon.model.nesting import MOST, too_deep
@@ -56,6 +57,11 @@ class Context:
         if len(encoded) > LONGEST_LINE or too_deep(encoded):
             raise ValueError(f"the payload is longer than {LONGEST_LINE} bytes or nested deeper than {MOST} levels")
         self._reporter.line(Line(storable(str(message)), level, msgspec.Raw(encoded)))
+
+    def retry(self, after: float | None = None, message: str = "the handler asked for a retry") -> NoReturn:
+        """Ends the run as failed, by an exception. The job is retried `after` so many seconds, at most a day, if an
+        attempt is left; without `after`, after its backoff."""
+        raise Retry(_text(message), after)
 
 
 def _text(value: Any) -> Any:

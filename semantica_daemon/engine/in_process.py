@@ -11,7 +11,7 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.handlers import Context, Handler
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
-from semantica_daemon.failures import Infra
+from semantica_daemon.failures import Infra, Retry
 from semantica_daemon.model.encoding import encode_large
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.store.writes.report import Line
@@ -77,7 +77,7 @@ class InProcess:
             described = Error("E_HANDLER", "transient", f"{type(error).__name__}, which cannot be described")
         if not self._attempt.is_stopping and described.details:
             self._attempt.reporter.line(Line(described.details["traceback"], "error"))
-        return Outcome(error=described)
+        return Outcome(error=described, retry_after_ms=_retry_after(error))
 
 
 class ThreadCall:
@@ -100,6 +100,8 @@ class ThreadCall:
 
 
 def _described(error: BaseException) -> Error:
+    if isinstance(error, Retry):  # on purpose: its traceback shows nothing
+        return Error("E_HANDLER", _class_of(error), storable(str(error))[:LONGEST_MESSAGE])
     message = storable("".join(traceback.format_exception_only(error)).strip())[:LONGEST_MESSAGE]
     trace = storable("".join(traceback.format_exception(error, limit=-20)))
     if len(trace) > LONGEST_TRACE:
@@ -114,6 +116,15 @@ def _class_of(error: BaseException) -> ErrorClass:
         return CLASSES[given]
     except Exception:
         return "transient"
+
+
+def _retry_after(error: BaseException) -> int | None:
+    """The exception's own `retry_after_ms` if it has a valid one."""
+    try:
+        given = error.retry_after_ms  # type: ignore[attr-defined]
+    except Exception:
+        return None
+    return given if type(given) is int and given >= 0 else None
 
 
 def _success(result: Any) -> Outcome:

@@ -14,11 +14,14 @@ from semantica_daemon.wire.run import ErrorClass
 
 
 class Result(Struct, frozen=True):
-    """`text`: JSON in one line; `complaint`: why the file has no usable result."""
+    """`text`: JSON in one line; `complaint`: why the file has no usable result. The other fields count if the run has
+    failed; `failure_complaint`: which of them is not usable."""
 
     text: str | None = None
-    failure_class: ErrorClass | None = None
     complaint: str = ""
+    failure_class: ErrorClass | None = None
+    retry_after_ms: int | None = None
+    failure_complaint: str = ""
 
 
 NOTHING = Result()
@@ -37,7 +40,7 @@ def read(path: str) -> Result:
         return Result(complaint=f"is nested deeper than {MOST} levels")
     if value is None:
         return NOTHING
-    return Result(encode_large(value).decode(), _class_of(value))
+    return _result(encode_large(value).decode(), value if isinstance(value, dict) else {})
 
 
 def _bytes(path: str) -> bytes:
@@ -48,7 +51,12 @@ def _bytes(path: str) -> bytes:
         return file.read(LARGEST_RESULT)
 
 
-def _class_of(value: Any) -> ErrorClass | None:
-    """The failure class that a failing run may set: {"failure_class": "permanent"}."""
-    given = value.get("failure_class") if isinstance(value, dict) else None
-    return CLASSES.get(given) if isinstance(given, str) else None
+def _result(text: str, document: dict[str, Any]) -> Result:
+    """With what a failing run may set: {"failure_class": "transient", "retry_after_ms": 30000}."""
+    given, after = document.get("failure_class"), document.get("retry_after_ms")
+    failure_class = CLASSES.get(given) if isinstance(given, str) else None
+    retry_after_ms = after if type(after) is int and after >= 0 else None
+    complaint = "" if after is None or retry_after_ms is not None else "retry_after_ms is not a whole number of ms"
+    if given is not None and failure_class is None:
+        complaint = f"failure_class is none of {', '.join(CLASSES)}"
+    return Result(text, "", failure_class, retry_after_ms, complaint)

@@ -198,8 +198,9 @@ class SubprocessRun:
             return TOO_LATE
         self._report_log_loss(report)
         found = await _in_thread(results.read, request.result) if report.has_result else results.NOTHING
-        if found.complaint:
-            self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {found.complaint}", "warn"))
+        complaint = found.complaint or ("" if report.code == 0 else found.failure_complaint)
+        if complaint:
+            self._attempt.reporter.line(Line(f"$SEMANTICA_RESULT: {complaint}", "warn"))
         return _outcome(report, found)
 
     def _handle(self, report: RunReport) -> None:
@@ -253,13 +254,15 @@ def _outcome(report: Exited, found: Result) -> Outcome:
     if report.code == 0:
         return Outcome(result=found.text, exit_code=0)
     class_: ErrorClass = found.failure_class or "transient"
+    after = found.retry_after_ms
     if report.code is not None:
-        return Outcome(found.text, Error("E_EXIT", class_, f"it exited with code {report.code}"), report.code)
+        error = Error("E_EXIT", class_, f"it exited with code {report.code}")
+        return Outcome(found.text, error, report.code, retry_after_ms=after)
     name = str(report.signal)
     with suppress(ValueError):
         name = signal.Signals(report.signal or 0).name
     details = {"signal": report.signal, "name": name}
-    return Outcome(found.text, Error("E_SIGNAL", class_, f"it was ended by {name}", details))
+    return Outcome(found.text, Error("E_SIGNAL", class_, f"it was ended by {name}", details), retry_after_ms=after)
 
 
 def _not_started(report: SpawnFailed) -> Outcome:

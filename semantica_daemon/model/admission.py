@@ -125,6 +125,9 @@ class Admission:
         if spec.limits is not None:
             check_limits(spec.limits, mode, self._controllers)
         if mode == "IN_PROCESS":
+            if spec.retry_on is not None:
+                hint = "leave it out; the handler raises Permanent for a failure that must not be retried"
+                raise InvalidParams("a handler has no exit codes", hint, path="$.retry_on")
             self._check_payload(spec.job_type, payload)
             has_variables = spec.env_vars or spec.environment
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if has_variables else admitted

@@ -22,7 +22,7 @@ JOB_KEY = re.compile(r"\Ajob:[0-9a-fA-F-]{4,36}\Z")
 # Keys of events that only the daemon emits. `job:` and an id: the end of that job, whose value is the job's state.
 JOB_END = "job:"
 RESERVED_KEYS = ("semantica:", JOB_END)
-LATER = ("workspace", "inputs", "gather", "backoff", "backoff_max_ms", "retry_on")
+LATER = ("workspace", "inputs", "gather")
 _later_fields = attrgetter(*LATER)
 NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
 GOES_WITH = {
@@ -65,7 +65,7 @@ def check(spec: JobSpec) -> None:
 
 def _check_supported(spec: JobSpec) -> None:
     for field in LATER:
-        if getattr(spec, field) not in (None, False, "exponential", 3_600_000):
+        if getattr(spec, field) not in (None, False):
             hint = "leave it out; a later version brings it"
             raise NotSupported("not supported by this version", hint, path=f"$.{field}")
 

@@ -15,7 +15,8 @@ Stop = Literal["cancel", "supersede", "timeout", "deadline", "shutdown", "lost"]
 class Outcome(Struct, frozen=True):
     """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not caused by the job itself;
     `unstarted`: its process or handler never started; `lost`: idle or power ended, the job waits again.
-    `took_ms`: by the monotonic clock; None: the daemon did not see the end."""
+    `took_ms`: by the monotonic clock; None: the daemon did not see the end. `retry_after_ms`: the delay that a failed
+    run has asked for; None: the backoff."""
 
     result: str | None = None
     error: Error | None = None
@@ -24,6 +25,7 @@ class Outcome(Struct, frozen=True):
     unstarted: bool = False
     lost: bool = False
     took_ms: int | None = None
+    retry_after_ms: int | None = None
 
     @property
     def failed_claim(self) -> bool:

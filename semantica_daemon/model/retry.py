@@ -3,17 +3,20 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from semantica_daemon.model import state
 from semantica_daemon.model.outcome import Outcome
 
 MAX_BACKOFF_MS = 3_600_000
+LONGEST_RETRY_AFTER_MS = 86_400_000
 JITTER = 0.1
 MOST_CLAIMS = 3
 
 
 class RunSituation(Struct, frozen=True):
-    """The fields of the job that the decision needs, at the end of its run."""
+    """The fields of the job that the decision needs, at the end of its run. `retried_exits`: the exit codes after which
+    it is retried; None: all of them."""
 
     attempts: int
     max_attempts: int
@@ -23,6 +26,9 @@ class RunSituation(Struct, frozen=True):
     stop_state: str | None
     stale: bool
     claim_attempts: int = 0
+    backoff: Literal["exponential", "linear"] = "exponential"
+    backoff_max_ms: int = MAX_BACKOFF_MS
+    retried_exits: tuple[int, ...] | None = None
 
 
 class Verdict(Struct, frozen=True):
@@ -43,14 +49,15 @@ class Verdict(Struct, frozen=True):
 
 
 def backoff_ms(situation: RunSituation, noise: float) -> int:
-    """base × factor^(attempts−1), ±10 % by `noise` in [-1, 1], at most one hour."""
+    """base × factor^(attempts−1), or base × attempts, ±10 % by `noise` in [-1, 1], at most `backoff_max_ms`."""
     if situation.backoff_base_ms == 0:
         return 0
+    attempts = max(1, situation.attempts)
     try:
-        growth = situation.backoff_factor ** max(0, situation.attempts - 1)
+        growth = attempts if situation.backoff == "linear" else situation.backoff_factor ** (attempts - 1)
     except OverflowError:
-        return MAX_BACKOFF_MS
-    return int(min(situation.backoff_base_ms * growth * (1 + JITTER * noise), MAX_BACKOFF_MS))
+        return situation.backoff_max_ms
+    return int(min(situation.backoff_base_ms * growth * (1 + JITTER * noise), situation.backoff_max_ms))
 
 
 SUCCEEDED = Verdict(state.DONE, "DONE")
@@ -66,8 +73,17 @@ def without_retry(stop_state: str | None, outcome: Outcome) -> Verdict | None:
     return SUCCEEDED if outcome.error is None else None
 
 
+def classified(situation: RunSituation, outcome: Outcome) -> Outcome:
+    """The outcome, as a permanent failure if the job is not retried after this exit code. A run that ended without an
+    exit code (a signal, a timeout, a crash) keeps its class."""
+    exits, error = situation.retried_exits, outcome.error
+    if exits is None or error is None or outcome.exit_code is None or outcome.exit_code in exits:
+        return outcome
+    return replace(outcome, error=replace(error, class_="permanent"))
+
+
 def decide(situation: RunSituation, outcome: Outcome, noise: float) -> Verdict:
-    """The one rule for the end of a run: attempts, shutdown and recovery all use it."""
+    """The one rule for the end of a run: attempts, shutdown and recovery all use it. `outcome` is a classified one."""
     verdict = without_retry(situation.stop_state, outcome)
     if verdict is not None or outcome.error is None:
         return verdict or SUCCEEDED
@@ -79,6 +95,8 @@ def decide(situation: RunSituation, outcome: Outcome, noise: float) -> Verdict:
         return Verdict(state.FAILED, "FAILED")
     if situation.stale:
         return Verdict(state.SUPERSEDED, "FAILED")
+    if outcome.retry_after_ms is not None:
+        return Verdict(state.SCHEDULED, "FAILED", min(outcome.retry_after_ms, LONGEST_RETRY_AFTER_MS))
     return Verdict(state.SCHEDULED, "FAILED", backoff_ms(situation, noise))
 
 

@@ -6,13 +6,16 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from semantica_daemon.wire.run import RunLimits
+from semantica_daemon.wire.run import RetryOn, RunLimits
 
 
 class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """The names and defaults are those of JobSpec; on_running is the one in force when the job was enqueued."""
 
     backoff_base_ms: int = 1000
+    backoff: Literal["exponential", "linear"] = "exponential"
+    backoff_max_ms: int = 3_600_000
+    retry_on: RetryOn | None = None
     timeout_ms: int | None = None
     grace_ms: int | None = None
     on_interrupt: Literal["fail", "requeue"] = "fail"

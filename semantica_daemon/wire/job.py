@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
 from semantica_daemon.wire.reason import Reason
-from semantica_daemon.wire.run import Error, RunLimits
+from semantica_daemon.wire.run import Error, RetryOn, RunLimits
 from semantica_daemon.wire.types import (
     FAR_FUTURE,
     FEW,
@@ -63,15 +63,6 @@ class Bytes(Struct, frozen=True, forbid_unknown_fields=True):
     """The value of a variable that is not UTF-8."""
 
     base64: Annotated[bytes, about("its bytes")]
-
-
-class RetryOn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Other failures are permanent."""
-
-    exit_codes: Annotated[
-        Annotated[list[Annotated[int, Meta(ge=1, le=255)]], Meta(min_length=1, max_length=255)],
-        about("a command is retried only after one of these exit codes"),
-    ]
 
 
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

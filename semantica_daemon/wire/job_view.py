@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Raw, Struct
 
-from semantica_daemon.wire.run import Error, Progress, RunLimits, RunView
+from semantica_daemon.wire.run import Error, Progress, RetryOn, RunLimits, RunView
 from semantica_daemon.wire.types import about
 
 
@@ -53,6 +53,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     claim_attempts: Annotated[int, about("claims whose run could not be started")]
     backoff_factor: Annotated[float, about("growth of the wait before a retry")]
     backoff_base_ms: Annotated[int, about("wait before the first retry")]
+    backoff: Annotated[str, about('"exponential" or "linear"')]
+    backoff_max_ms: Annotated[int, about("bound on the wait before a retry")]
+    retry_on: Annotated[RetryOn | None, about("exit codes that are retried; null: all")]
     deadline: Annotated[int | None, about("instant by which it must have ended")]
     ttl_ms: Annotated[int | None, about("how long it may be QUEUED")]
     expires_at: Annotated[int | None, about("when its ttl_ms is over; null unless QUEUED")]

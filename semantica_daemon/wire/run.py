@@ -43,6 +43,16 @@ class RunLimits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     ] = None
 
 
+class RetryOn(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which exit codes of a command are retried; any other one is a permanent failure. A run that ends without an exit
+    code (by a signal, its timeout, a crash) is retried as usual."""
+
+    exit_codes: Annotated[
+        Annotated[tuple[Annotated[int, Meta(ge=1, le=255)], ...], Meta(min_length=1, max_length=255)],
+        about("the exit codes after which the command is retried"),
+    ]
+
+
 class RunView(Struct, frozen=True):
     """A run of a job."""
 

@@ -39,17 +39,46 @@ def test_a_command_is_carried_with_its_surroundings(line: Line, daemon: Process,
 
 def test_every_option_reaches_its_field(line: Line, daemon: Process) -> None:
     words = "-Q q1 --type T -s S --generation 7 --supersede subject --on-running cancel -t tag -g group -p high"
-    words += " --attempts 3 --backoff 2s --timeout 1m --grace 500ms --ttl 1h --on-interrupt requeue --leftovers keep"
+    words += " --attempts 3 --backoff linear,2s --backoff-max 5m --retry-on 75,99"
+    words += " --timeout 1m --grace 500ms --ttl 1h --on-interrupt requeue --leftovers keep"
     words += " -k key --durable --after 10m --debounce 1m --max-wait 2m"
     job = _job(line, daemon, *words.split(), "--", "true")
     expected = {
         "queue": "q1", "job_type": "T", "subject_key": "S", "generation": 7, "supersede": "subject",
         "on_running": "cancel", "user_tag": "tag", "chain_group_id": "group", "priority": 10, "max_attempts": 3,
-        "backoff_base_ms": 2000, "timeout_ms": 60_000, "grace_ms": 500, "ttl_ms": 3_600_000,
+        "backoff_base_ms": 2000, "backoff": "linear", "backoff_max_ms": 300_000, "retry_on": {"exit_codes": [75, 99]},
+        "timeout_ms": 60_000, "grace_ms": 500, "ttl_ms": 3_600_000,
         "on_interrupt": "requeue", "idempotency_key": "key", "state": "SCHEDULED", "schedule_delay_ms": 600_000,
         "debounce_ms": 60_000, "max_wait_ms": 120_000,
     }  # fmt: skip
     assert {name: job[name] for name in expected} == expected
+
+
+@each_case(
+    ("given", "backoff", "base"),
+    [("2s", "exponential", 2000), ("linear", "linear", 1000), ("3s,linear", "linear", 3000)],
+)
+def test_the_backoff_is_a_delay_a_kind_or_both(
+    line: Line, daemon: Process, given: str, backoff: str, base: int
+) -> None:
+    job = _job(line, daemon, "--backoff", given, "--", "true")
+    assert (job["backoff"], job["backoff_base_ms"], job["backoff_max_ms"]) == (backoff, base, 3_600_000)
+
+
+@each_case(
+    ("words", "problem"),
+    [
+        ("--backoff linnear", "--backoff"),
+        ("--retry-on 0", "--retry-on: must be 1 or more"),
+        ("--retry-on 256", "--retry-on: must be 255 or less"),
+        ("--retry-on 1,x", "--retry-on"),
+        ("--retry-on 1 --type semantica.noop", "--retry-on: a handler has no exit codes"),
+    ],
+)
+def test_a_bad_retry_option_is_refused_by_its_name(line: Line, words: str, problem: str) -> None:
+    command = () if "--type" in words else ("--", "true")
+    result = line("add", *words.split(), *command)
+    assert (result.code, problem in result.err) == (64, True), result.err
 
 
 @each_case(("given", "priority"), [("low", -10), ("normal", 0), ("high", 10), ("-3", -3), ("100", 100)])

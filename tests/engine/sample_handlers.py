@@ -51,6 +51,10 @@ class NastyClass(Exception):
         raise RuntimeError("no class at all")
 
 
+class OddRetry(Exception):
+    retry_after_ms = "soon"
+
+
 def typed(ctx: Context, payload: Book) -> int:
     return len(payload.pages)
 
@@ -195,6 +199,7 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "validation": lambda: msgspec.ValidationError("what a server answered"),
     "nasty_text": NastyText,
     "odd_class": OddClass,
+    "odd_retry": OddRetry,
     "nasty_class": NastyClass,
     "nul": lambda: ValueError("a\0b"),
     "long": lambda: ValueError("x" * 1_000_000),
@@ -207,6 +212,14 @@ def fail(ctx: Context, payload: dict[str, Any]) -> None:
 
 async def fail_async(ctx: Context, payload: dict[str, Any]) -> None:
     raise FAILURES[payload["how"]]()
+
+
+def ask_again(ctx: Context, payload: dict[str, Any]) -> None:
+    ctx.retry(**payload)
+
+
+async def ask_again_async(ctx: Context, payload: dict[str, Any]) -> None:
+    ctx.retry(**payload)
 
 
 def fail_chained(ctx: Context, payload: dict[str, Any]) -> None:
@@ -278,7 +291,8 @@ async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
 
 HANDLERS = (
     typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, watchful, busy, talk, talk_async, chatter,
-    odd_words, huge_progress, unsayable, fail, fail_async, fail_chained, deep, give, give_async, watch_loop,
+    odd_words, huge_progress, unsayable, fail, fail_async, ask_again, ask_again_async, fail_chained, deep, give,
+    give_async, watch_loop,
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ NO_JSON = (
 TRANSIENT = (
     "plain", "transient", "system_exit", "keyboard", "cancelled", "stop_iteration", "stop_async_iteration",
     "generator_exit", "base", "group", "surrogate", "validation", "nasty_text", "odd_class", "nasty_class", "nul",
-    "long",
+    "long", "odd_retry",
 )  # fmt: skip
 
 
@@ -100,6 +100,19 @@ async def test_the_class_of_a_failure_decides_whether_it_is_tried_again(
     job = await run(working, job_type, {"how": how}, max_attempts=2, backoff_base_ms=1)
     assert (job["state"], job["attempts"], job["error"]["class"]) == ("FAILED", attempts, how)
     assert len(job["runs"]) == attempts
+
+
+@each_case("job_type", ["ask_again", "ask_again_async"])
+async def test_a_retry_that_the_handler_asks_for_counts_as_an_attempt(working: Harness, job_type: str) -> None:
+    job = await run(working, job_type, {"after": 0}, max_attempts=3, backoff_base_ms=3_600_000)
+    assert (job["state"], job["attempts"], job["error"]["class"]) == ("FAILED", 3, "transient")
+    assert await events(working, "job.log", job_id=job["job_id"]) == []
+
+
+@each_case("after", [-1, "soon"])
+async def test_a_retry_after_no_time_is_the_handler_s_own_error(working: Harness, after: Any) -> None:
+    job = await run(working, "ask_again", {"after": after})
+    assert (job["state"], "Error" in job["error"]["message"]) == ("FAILED", True)
 
 
 async def test_the_traceback_tells_the_cause_too(working: Harness) -> None:

@@ -52,6 +52,38 @@ async def test_a_failing_command_says_of_which_kind_that_is(house: Harness, fail
     assert (job["error"]["class"], job["run_count"]) == (expected, 1 if expected == "permanent" else 2)
 
 
+async def test_a_failing_command_says_when_it_is_tried_again(house: Harness) -> None:
+    script = sh("echo '{\"retry_after_ms\": 0, \"n\": '$SEMANTICA_ATTEMPT'}' > $SEMANTICA_RESULT; exit 4")
+    job = await run(house, script, max_attempts=3, backoff_base_ms=3_600_000)
+    assert (job["state"], job["run_count"], job["result_summary"]) == ("FAILED", 3, {"retry_after_ms": 0, "n": 3})
+    assert await complaints(house, job["job_id"]) == []
+
+
+@each_case("given", ['"5"', "-1", "1.5", "true"])
+async def test_an_unusable_retry_after_is_named_and_the_backoff_is_waited(house: Harness, given: str) -> None:
+    script = sh(f"echo '{{\"retry_after_ms\": {given}}}' > $SEMANTICA_RESULT; exit $CODE")
+    job = await run(house, script, max_attempts=2, backoff_base_ms=1, env_vars={"CODE": "4"})
+    assert (job["state"], job["run_count"]) == ("FAILED", 2)
+    named = "$SEMANTICA_RESULT: retry_after_ms is not a whole number of ms"
+    assert await complaints(house, job["job_id"]) == [named] * 2
+    well = await run(house, script, env_vars={"CODE": "0"})
+    assert (well["state"], await complaints(house, well["job_id"])) == ("DONE", [])
+
+
+@each_case(("code", "failure_class", "runs"), [(75, "transient", 2), (99, "transient", 2), (1, "permanent", 1)])
+async def test_only_some_exit_codes_are_retried(house: Harness, code: int, failure_class: str, runs: int) -> None:
+    retries = {"max_attempts": 2, "backoff_base_ms": 1, "retry_on": {"exit_codes": [75, 99]}}
+    job = await run(house, sh(f"exit {code}"), **retries)
+    assert (job["state"], job["error"]["class"], job["run_count"]) == ("FAILED", failure_class, runs)
+    assert job["retry_on"] == {"exit_codes": [75, 99]}
+
+
+async def test_a_signal_is_retried_whatever_exit_codes_are(house: Harness) -> None:
+    retries = {"max_attempts": 2, "backoff_base_ms": 1, "retry_on": {"exit_codes": [75]}}
+    job = await run(house, sh("kill -9 $$"), **retries)
+    assert (job["state"], job["error"]["code"], job["run_count"]) == ("FAILED", "E_SIGNAL", 2)
+
+
 async def test_a_command_that_ends_well_has_not_failed_whatever_its_result_says(house: Harness) -> None:
     job = await run(house, sh('echo \'{"failure_class": "permanent"}\' > $SEMANTICA_RESULT'))
     assert (job["state"], job["error"]) == ("DONE", None)

@@ -118,6 +118,31 @@ async def test_backoff_is_really_waited_and_grows(timed: Harness) -> None:
     assert all(later > earlier for earlier, later in pairwise(starts))
 
 
+async def test_a_linear_backoff_grows_by_its_first_wait_up_to_its_limit(timed: Harness) -> None:
+    spec = {"payload": {"how": "plain"}, "max_attempts": 5, "backoff": "linear", "backoff_max_ms": 2500}
+    job_id = (await timed.enqueue("fail_async", **spec))["job_id"]
+    for expected in (1000, 2000, 2500, 2500):
+        await timed.settle()
+        wait = (await timed.job(job_id))["scheduled_at"] - timed.clock.now()
+        assert 0.9 * expected <= wait <= min(1.1 * expected, 2500)
+        await timed.advance(wait)
+    assert (await timed.job(job_id))["state"] == "FAILED"
+
+
+async def test_a_handler_says_after_how_many_seconds_it_is_tried_again(timed: Harness) -> None:
+    payload = {"after": 7.5, "message": "the server is busy"}
+    spec = {"payload": payload, "max_attempts": 2, "backoff_base_ms": 10, "backoff_max_ms": 100}
+    job_id = (await timed.enqueue("ask_again_async", **spec))["job_id"]
+    await timed.settle()
+    job = await timed.job(job_id)
+    assert job["scheduled_at"] - timed.clock.now() == 7500
+    assert (job["error"]["message"], job["error"]["details"]) == ("the server is busy", None)
+    await timed.advance(7499)
+    assert await timed.state(job_id) == "SCHEDULED"
+    await timed.advance(1)
+    assert await timed.state(job_id) == "FAILED"
+
+
 @pytest.mark.parametrize("max_attempts", [0, 1])
 async def test_none_or_one_attempt_is_one_run(timed: Harness, max_attempts: int) -> None:
     job_id = (await timed.enqueue("fail_async", payload={"how": "plain"}, max_attempts=max_attempts))["job_id"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semantica_daemon.model import state
 from semantica_daemon.model.outcome import CRASHED, LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, timed_out
-from semantica_daemon.model.retry import MAX_BACKOFF_MS, RunSituation, Verdict, backoff_ms, decide
+from semantica_daemon.model.retry import MAX_BACKOFF_MS, RunSituation, Verdict, backoff_ms, classified, decide
 from semantica_daemon.wire.run import Error
 from tests.cases import each_case
 
@@ -19,6 +19,13 @@ TRANSIENT = Outcome(error=Error("E_HANDLER", "transient", "no"))
 PERMANENT = Outcome(error=Error("E_HANDLER", "permanent", "never"))
 UNSTARTED = Outcome(error=Error("E_SPAWN", "infra", "no process to be had"), unstarted=True)
 INFRA = Outcome(error=Error("E_HANDLER", "infra", "the disk"))
+DAY_MS = 86_400_000
+ONLY_75 = {"retried_exits": (75,)}
+
+
+def exited(code: int | None, failure_class: str = "transient", retry_after_ms: int | None = None) -> Outcome:
+    error = msgspec.convert({"code": "E_EXIT", "class": failure_class, "message": "no"}, Error)
+    return Outcome(error=error, exit_code=code, retry_after_ms=retry_after_ms)
 
 
 def standing(**changed: Any) -> RunSituation:
@@ -71,13 +78,40 @@ TABLE: dict[str, tuple[RunSituation, Outcome, Verdict]] = {
     ),
     "what a stale job needs was lost": (standing(stale=True), LOST, Verdict(state.SUPERSEDED, "INTERRUPTED")),
     "its own failure is not put back": (standing(on_interrupt="requeue"), TRANSIENT, AGAIN),
+    "an exit code that is retried": (standing(**ONLY_75), exited(75), AGAIN),
+    "an exit code that is not retried": (standing(**ONLY_75), exited(1), OVER),
+    "one that is not, whatever the run asks for": (standing(**ONLY_75), exited(1, "transient", 5), OVER),
+    "one that is, in a run that calls it permanent": (standing(**ONLY_75), exited(75, "permanent"), OVER),
+    "one that is, in the last attempt": (standing(attempts=3, **ONLY_75), exited(75), OVER),
+    "a signal, though only some exit codes are retried": (standing(**ONLY_75), exited(None), AGAIN),
+    "a timeout, though only some exit codes are retried": (standing(**ONLY_75), timed_out(5), AGAIN),
+    "a crash, though only some exit codes are retried": (standing(**ONLY_75), CRASHED, AGAIN),
+    "a run that says when": (standing(), exited(1, "infra", 70_000), Verdict(state.SCHEDULED, "FAILED", 70_000)),
+    "a run that says now": (standing(), exited(1, "transient", 0), Verdict(state.SCHEDULED, "FAILED", 0)),
+    "a run that says when, beyond the longest backoff": (
+        standing(backoff_max_ms=5), exited(1, "transient", 10), Verdict(state.SCHEDULED, "FAILED", 10)
+    ),
+    "a run that says in a year": (
+        standing(), exited(1, "transient", 365 * DAY_MS), Verdict(state.SCHEDULED, "FAILED", DAY_MS)
+    ),
+    "a run that says when, in the last attempt": (LAST, exited(1, "transient", 5), OVER),
+    "a permanent failure that says when": (standing(), exited(1, "permanent", 5), OVER),
+    "a stale run that says when": (
+        standing(stale=True), exited(1, "transient", 5), Verdict(state.SUPERSEDED, "FAILED")
+    ),
 }  # fmt: skip
 
 
 @each_case("case", TABLE)
 def test_the_verdict(case: str) -> None:
     given, outcome, expected = TABLE[case]
-    assert decide(given, outcome, 0) == expected
+    assert decide(given, classified(given, outcome), 0) == expected
+
+
+def test_an_exit_code_that_is_not_retried_is_a_permanent_failure() -> None:
+    found = classified(standing(**ONLY_75), exited(1))
+    assert found.error is not None
+    assert (found.error.class_, found.error.code, found.exit_code) == ("permanent", "E_EXIT", 1)
 
 
 @each_case("outcome", [GOOD, TRANSIENT, PERMANENT, CRASHED, SHUT_DOWN, PAST_DEADLINE, UNSTARTED, LOST])
@@ -89,6 +123,8 @@ def test_an_accepted_stop_wins_over_whatever_the_run_says(outcome: Outcome, stop
 
 
 def exact(given: RunSituation) -> Fraction:
+    if given.backoff == "linear":
+        return Fraction(given.backoff_base_ms * given.attempts)
     return given.backoff_base_ms * Fraction(given.backoff_factor) ** (given.attempts - 1)
 
 
@@ -97,16 +133,18 @@ standings = st.builds(
     attempts=st.integers(1, 2000),
     backoff_base_ms=st.integers(0, 10**15),
     backoff_factor=st.floats(1, 100),
+    backoff=st.sampled_from(["exponential", "linear"]),
+    backoff_max_ms=st.sampled_from([0, 5, MAX_BACKOFF_MS, 10**15]),
 )
 
 
 @given(standings, st.floats(-1, 1))
 @example(standing(attempts=2000, backoff_base_ms=0, backoff_factor=100.0), 1.0)
 @example(standing(attempts=2000, backoff_base_ms=1, backoff_factor=100.0), -1.0)
-def test_the_backoff_is_within_a_tenth_and_at_most_an_hour(given: RunSituation, noise: float) -> None:
+def test_the_backoff_is_within_a_tenth_and_at_most_its_limit(given: RunSituation, noise: float) -> None:
     """One ms and one part in a million for what floats and whole milliseconds round."""
     wait = backoff_ms(given, noise)
-    cap = Fraction(MAX_BACKOFF_MS)
+    cap = Fraction(given.backoff_max_ms)
     assert wait <= cap
     slack = Fraction(1, 10**6)
     assert min(exact(given) * (Fraction(9, 10) - slack), cap) - 1 <= wait
@@ -117,6 +155,11 @@ def test_the_backoff_is_within_a_tenth_and_at_most_an_hour(given: RunSituation, 
 def test_the_backoff_doubles_up_to_an_hour(attempts: int, expected: int) -> None:
     assert backoff_ms(standing(attempts=attempts), 0) == expected
     assert backoff_ms(standing(attempts=attempts), -1) == pytest.approx(min(expected, 4_096_000) * 0.9, rel=0.15)
+
+
+@each_case(("attempts", "expected"), [(1, 1000), (2, 2000), (3, 3000), (400, 400_000), (4000, 3_600_000)])
+def test_a_linear_backoff_grows_by_its_first_wait(attempts: int, expected: int) -> None:
+    assert backoff_ms(standing(attempts=attempts, backoff="linear", backoff_factor=9.0), 0) == expected
 
 
 @given(standings, st.sampled_from([GOOD, TRANSIENT, PERMANENT, INFRA, CRASHED]), st.booleans(), st.booleans())

@@ -15,8 +15,7 @@ from tests.rpc.wire import nobody_notices
 
 LATER_METHODS = [f"{family}.{verb}" for family, verbs in LATER.items() for verb in verbs.split()]
 FIELDS: dict[str, Any] = {
-    "workspace": True, "inputs": ["/x"], "gather": True, "backoff": "linear", "backoff_max_ms": 5,
-    "retry_on": {"exit_codes": [75]},
+    "workspace": True, "inputs": ["/x"], "gather": True,
 }  # fmt: skip
 IN_PROTOCOL = {
     "job": "enqueue enqueue_many plan get list wait cancel retry update move hold release explain"

@@ -30,7 +30,8 @@ def test_a_retry_is_a_new_job_with_the_settings_of_the_old_one(store: Store) -> 
     settings: dict[str, Any] = {
         "queue": "q", "priority": 5, "user_tag": "t", "chain_group_id": "g", "max_attempts": 3, "ttl_ms": 60_000,
         "timeout_ms": 500, "grace_ms": 20, "on_interrupt": "requeue", "leftovers": "keep", "trace_id": "trace",
-        "backoff_base_ms": 10, "env_vars": {"A": "1"}, "on_running": "cancel", "max_interrupts": 9,
+        "backoff_base_ms": 10, "backoff": "linear", "backoff_max_ms": 70,
+        "retry_on": {"exit_codes": [75]}, "env_vars": {"A": "1"}, "on_running": "cancel", "max_interrupts": 9,
     }  # fmt: skip
     old = put(store, **COMMAND, **settings, idempotency_key="k", debounce_ms=100, subject_key="s")
     stop(store, old.job_id)

@@ -41,10 +41,13 @@ def finish(tx: Tx, end: Finish) -> str | None:
         return None
     if end.begun is not None:
         job = begin_job(tx, job, end.begun)
-    verdict = retry.without_retry(job.stop_state, end.outcome)
+    outcome = end.outcome
+    verdict = retry.without_retry(job.stop_state, outcome)
     if verdict is None:
-        verdict = retry.decide(_situation(tx, job), end.outcome, tx.ids.random.uniform(-1, 1))
-    end_run(tx, end.run, job, verdict, end.outcome)
+        situation = _situation(tx, job)
+        outcome = retry.classified(situation, outcome)
+        verdict = retry.decide(situation, outcome, tx.ids.random.uniform(-1, 1))
+    end_run(tx, end.run, job, verdict, outcome)
     return verdict.state
 
 
@@ -70,4 +73,7 @@ def _situation(tx: Tx, job: ChangedJob) -> retry.RunSituation:
         stop_state=job.stop_state,
         stale=bool(job.stale),
         claim_attempts=claim_attempts,
+        backoff=rest.backoff,
+        backoff_max_ms=rest.backoff_max_ms,
+        retried_exits=None if rest.retry_on is None else rest.retry_on.exit_codes,
     )

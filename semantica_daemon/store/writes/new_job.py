@@ -23,8 +23,8 @@ COLUMNS = (
     "concurrency_key", "slots",
 )  # fmt: skip
 REST = (
-    "backoff_base_ms", "timeout_ms", "grace_ms", "on_interrupt", "leftovers", "stop_when_lost", "max_interrupts",
-    "debounce_ms", "max_wait_ms", "idempotency_key", "attach_id", "limits",
+    "backoff_base_ms", "backoff", "backoff_max_ms", "retry_on", "timeout_ms", "grace_ms", "on_interrupt", "leftovers",
+    "stop_when_lost", "max_interrupts", "debounce_ms", "max_wait_ms", "idempotency_key", "attach_id", "limits",
 )  # fmt: skip
 _columns, _rest = attrgetter(*COLUMNS), attrgetter(*REST)
 USUAL_COLUMNS, USUAL_REST = _columns(JobSpec(job_type="-")), _rest(JobSpec(job_type="-"))
