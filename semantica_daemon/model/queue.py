@@ -1,19 +1,51 @@
 """The rules of a queue: the configured defaults, overridden by what `queue.configure` stored."""
 
-from typing import Literal
+from fnmatch import fnmatchcase
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+
+from semantica_daemon.wire.queue import KeyRule, Keys, Rate
 
 MOST_SLOTS = 1024  # of all queues together
 
 
 class QueueRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """None: as in `[queues.default]`; slots default to the daemon's max_slots."""
+    """None: as in `[queues.default]`; slots default to the daemon's max_slots. `keys`: by pattern of the key."""
 
     slots: int | None = None
     on_running: Literal["finish", "cancel"] | None = None
     max_queued: int | None = None
+    rate: Rate | None = None
+    keys: Keys | None = None
+
+
+ONE_AT_A_TIME = KeyRule()
+
+
+def stored_rules(slots: int | None, on_running: Any, max_queued: int | None, rate: Any, keys: Any) -> QueueRules:
+    """The rules in a row of the table `queues`, whose last two columns are JSON."""
+    of_queue = None if rate is None else msgspec.json.decode(rate, type=Rate)
+    of_keys = None if keys is None else msgspec.json.decode(keys, type=Keys)
+    return QueueRules(slots, on_running, max_queued, of_queue, of_keys)
+
+
+def key_rules(keys: Keys | None) -> dict[str, KeyRule]:
+    """By pattern, with the longest first, which is the most specific."""
+    rules = {pattern: _key_rule(rule) for pattern, rule in (keys or {}).items() if rule is not None}
+    return {pattern: rules[pattern] for pattern in sorted(rules, key=lambda pattern: (-len(pattern), pattern))}
+
+
+def _key_rule(given: int | KeyRule) -> KeyRule:
+    if isinstance(given, int):
+        return KeyRule(given)
+    return given if given.rate is None or given.rate.count else KeyRule(given.limit)
+
+
+def key_rule(keys: dict[str, KeyRule], concurrency_key: str) -> KeyRule:
+    """The rule of the first pattern that matches the key. Without one, jobs with the key run one at a time."""
+    return next((rule for pattern, rule in keys.items() if fnmatchcase(concurrency_key, pattern)), ONE_AT_A_TIME)
 
 
 class Limits(Struct):
@@ -42,8 +74,21 @@ class Limits(Struct):
         for layer in (self.named.get(queue), durable):
             if layer is not None:
                 given = {key: value for key, value in msgspec.structs.asdict(layer).items() if value is not None}
+                if layer.keys is not None:
+                    given["keys"] = (rules.keys or {}) | layer.keys
                 rules = msgspec.structs.replace(rules, **given)
+        if rules.rate is not None and not rules.rate.count:
+            rules = msgspec.structs.replace(rules, rate=None)
         return rules
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether the config sets a rate for any queue or key."""
+        return any(has_rate(rules) for rules in (self.default, *self.named.values()))
+
+
+def has_rate(rules: QueueRules) -> bool:
+    return rules.rate is not None or any(rule.rate is not None for rule in key_rules(rules.keys).values())
 
 
 def limits(max_slots: int, queues: dict[str, QueueRules]) -> Limits:
@@ -53,6 +98,8 @@ def limits(max_slots: int, queues: dict[str, QueueRules]) -> Limits:
         slots=max_slots if given.slots is None else given.slots,
         on_running=given.on_running or "finish",
         max_queued=100_000 if given.max_queued is None else given.max_queued,
+        rate=given.rate,
+        keys=given.keys,
     )
     named = {name: rules for name, rules in queues.items() if name != "default"}
     return Limits(max_slots, default, named, max_slots, given.slots is None)

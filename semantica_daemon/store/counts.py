@@ -1,12 +1,15 @@
 """The number of jobs in each queue and state, the totals and the rules of each queue; in memory, beside the tables.
 
-Only the writer uses it. It is loaded at start and after a rollback. Claims and limits never count rows.
+Only the writer uses it. It is loaded at start and after a rollback. Claims and limits never count rows. `rooms` counts
+the running jobs of concurrency keys and groups.
 """
 
 import sqlite3
 
-from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.queue import Limits, QueueRules, has_rate, stored_rules
 from semantica_daemon.model.state import LIVE, QUEUED, RUNNING, SCHEDULED, TERMINAL
+from semantica_daemon.store.rates import Rates
+from semantica_daemon.wire.queue import Keys
 
 TOTALS = (
     "done", "failed", "cancelled", "superseded", "skipped", "runs", "wait_ms", "timed_runs", "run_ms", "recent_run_ms",
@@ -34,7 +37,7 @@ FROM jobs INDEXED BY idx_jobs_running
 WHERE state = 'RUNNING'
 GROUP BY queue
 """
-LOAD_RULES = "SELECT queue, slots, on_running, max_queued, paused_at FROM queues"
+LOAD_RULES = "SELECT queue, slots, on_running, max_queued, rate, keys, paused_at FROM queues"
 
 EVERY_QUEUE = "*"
 
@@ -44,6 +47,8 @@ class Counts:
         self.limits = limits
         self.used_slots = 0
         self.rules_version = 0
+        self.rates = Rates()
+        self.has_rates = False  # whether any queue or key has a rate
         self._queues: dict[str, dict[str, int]] = {}  # per queue: live jobs by state, totals by name
         self._durable: dict[str, QueueRules] = {}
         self._paused: set[str] = set()
@@ -60,13 +65,15 @@ class Counts:
         for queue, slots in connection.execute(LOAD_USED_SLOTS).fetchall():
             self._queues[queue][USED_SLOTS] = slots
         self.used_slots = sum(counts[USED_SLOTS] for counts in self._queues.values())
+        self.rates.load(connection)
         self.load_rules(connection)
 
     def load_rules(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute(LOAD_RULES).fetchall()
-        self._durable = {row[0]: QueueRules(*row[1:4]) for row in rows}
-        self._paused = {row[0] for row in rows if row[4] is not None}
+        self._durable = {row[0]: stored_rules(*row[1:6]) for row in rows}
+        self._paused = {row[0] for row in rows if row[6] is not None}
         self.limits.use_stored(self._durable.get(EVERY_QUEUE, QueueRules()).slots)
+        self.has_rates = self.limits.has_rates or any(has_rate(rules) for rules in self._durable.values())
         self._in_force.clear()
         self.rules_version += 1
 
@@ -75,6 +82,10 @@ class Counts:
         if found is None:
             found = self._in_force[queue] = self.limits.of(queue, self._durable.get(queue))
         return found
+
+    def stored_keys(self, queue: str) -> Keys:
+        """The limits of keys that queue.configure has stored for the queue."""
+        return self._durable.get(queue, QueueRules()).keys or {}
 
     def names(self) -> set[str]:
         """The queues that have or had jobs, or that the config or a stored setting names."""
@@ -107,6 +118,11 @@ class Counts:
         if self.is_paused(queue):
             return 0
         return (self.rules(queue).slots or 0) - self._queues.get(queue, NOTHING)[USED_SLOTS]
+
+    def rate_left(self, queue: str, now: int) -> int:
+        """How many jobs of the queue its rate lets start now; the number of all slots if it has no rate."""
+        rate = self.rules(queue).rate
+        return self.limits.max_slots if rate is None else self.rates.left((queue, ""), rate, now)
 
     def move(self, queue: str, origin: str | None, to: str, slots: int = 1) -> None:
         """Counts that a job of the queue, whose runs take so many slots, has changed its state; `origin` None: it is
@@ -144,10 +160,12 @@ class Counts:
             self._dirty.add(queue)  # readers list the queues by the rows of queue_counts
         return counts
 
-    def flush(self, connection: sqlite3.Connection) -> None:
+    def flush(self, connection: sqlite3.Connection, now: int) -> None:
         for queue in self._dirty:
             connection.execute(STORE, (queue, *map(self._queues[queue].__getitem__, TOTALS)))
         self._dirty.clear()
+        if self.has_rates:
+            self.rates.flush(connection, now)
 
 
 def moving_average_step(average: int, run_ms: int, known_runs: int) -> int:

@@ -28,9 +28,11 @@ from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.chains import settle
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.epoch import mark_closed
+from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.store.reservations import Reservations
+from semantica_daemon.store.rooms import Rooms
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx, TxContext
 from semantica_daemon.store.writes.promote import promote_opened
@@ -106,11 +108,13 @@ class Database:
         self._connection = connection
         self._counts = Counts(limits)
         self.limits = limits
-        self._ready = ReadyQueues()
+        self._rooms = Rooms(connection, self._counts)
+        self._ready = ReadyQueues(self._counts, self._rooms)
+        self._flows = Flows(connection)
         self._awaited = AwaitedJobs()
         self._reservations = Reservations()
-        beside_tables = (self._counts, self._ready, self._awaited, self._reservations)
-        self.context = TxContext(*beside_tables, Ids(random), admission, machine)
+        limiting = (self._counts, self._rooms, self._ready, self._flows)
+        self.context = TxContext(*limiting, self._awaited, self._reservations, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
         self.sequence = 0
@@ -188,7 +192,9 @@ class Database:
         self.sequence = self._connection.execute(LAST_SEQUENCE).fetchone()[0]
         self._position = self._connection.execute(LAST_POSITION).fetchone()[0]
         self._counts.load(self._connection)
+        self._rooms.load()
         self._ready.load(self._connection)
+        self._flows.load(self._ready.queues_with_keys())
         self._awaited.load(self._connection)
         self._reservations.load(self._connection)
         self._is_loaded = True

@@ -14,7 +14,7 @@ RESET_SCHEDULE_INTERRUPTS = "UPDATE schedules SET interrupts = 0 WHERE schedule_
 
 def ended(tx: Tx, job: Job, to: str, run_status: str | None = None) -> None:
     """`job`: as it was before; `to`: its terminal state; `run_status`: how its run ended, if it was running."""
-    tx.moved(job.queue, job.state, to, job.slots)
+    tx.changed(job, to)
     if job.lane is not None:
         tx.execute(LANE_ENDED, (to, job.subject_key, job.job_type, job.job_id))
         gates.release_room(tx, job)

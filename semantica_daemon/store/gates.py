@@ -53,7 +53,7 @@ LIMIT 1
 """
 NEXT_BLOCKED = """
 SELECT number, queue, concurrency_key, chain_group_id, priority, position, created_at, id, wait_for_idle,
-  require_charging
+  require_charging, slots
 FROM jobs INDEXED BY idx_jobs_blocked
 WHERE blocked_by IS NOT NULL AND blocked_by = ?
 ORDER BY priority DESC, position ASC, created_at ASC, id
@@ -137,7 +137,7 @@ def release_room(tx: Tx, job: Job) -> None:
         return
     row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()
     if row is not None:
-        number, queue, key, group, priority, position, created_at, job_id, idle, charging = row
-        claims = claim_class(idle, charging)
+        number, queue, key, group, priority, position, created_at, job_id, idle, charging, slots = row
+        claims = claim_class(idle, charging, slots)
         tx.execute(UNBLOCK, (claims, number))
         tx.ready.offer((queue, claims, key, group), (-priority, position, created_at, job_id))

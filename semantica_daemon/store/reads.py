@@ -125,7 +125,7 @@ JOIN job_events ON sequence = at
 WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log_of') = :run_id
 """
 ENDS_OF_STREAM = "SELECT coalesce(min(sequence), 1), coalesce(max(sequence), 0) FROM job_events"
-QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued FROM queues"
+QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued, rate, keys FROM queues"
 STATS = f"""
 WITH live AS ({counts.LIVE_COUNTS})
 SELECT queue_counts.queue, coalesce(sum(jobs) FILTER (WHERE state = 'QUEUED'), 0),

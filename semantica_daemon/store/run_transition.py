@@ -129,7 +129,7 @@ def start(tx: Tx, source: Source, row: tuple[Any, ...], starts: list[tuple[Any, 
     """QUEUED → RUNNING, with a new run. Emits job.started for an IN_PROCESS job; for a command, `begin` does when its
     process exists. `starts`: gets the values for START, which the caller executes for all jobs at once."""
     queue, _, concurrency_key, chain_group_id = source
-    (number, job_id, _, _, deadline, _, _, queued_at, job_type, subject_key, supersede,
+    (number, job_id, priority, position, deadline, _, _, queued_at, job_type, subject_key, supersede,
      schedule_id, user_tag, trace_id, event_count, last_event, attempts, run_count, mode, spec, env_vars,
      payload, environment_id, slots) = row  # fmt: skip
     now, run_id = tx.now, tx.ids.run(tx.now)
@@ -143,7 +143,9 @@ def start(tx: Tx, source: Source, row: tuple[Any, ...], starts: list[tuple[Any, 
     rest = rest_of(spec)
     run = Running(job_id, run_id, attempts, now, number, run_count)
     tx.defer(*run_insert(run, rest.template_id))
-    tx.moved(queue, state.QUEUED, state.RUNNING, slots)
+    tx.counts.move(queue, state.QUEUED, state.RUNNING, slots)
+    if concurrency_key is not None or chain_group_id is not None or tx.counts.has_rates or tx.flows.lines:
+        tx.started(source, priority, position)
     job = Job(
         number, job_id, state.RUNNING, queue, job_type, subject_key, supersede, schedule_id, user_tag, trace_id,
         event_count, last_event, queued_at, deadline, 0, None, slots, concurrency_key, chain_group_id,
@@ -235,7 +237,7 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     last = tx.emit(job, event.RETRYING, message, facts, "warn")
     stored = encode(error).decode() if error else None
     tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
-    tx.moved(job.queue, state.RUNNING, state.SCHEDULED, job.slots)
+    tx.changed(job, state.SCHEDULED)
     gates.release_room(tx, job)
     tx.wake_at(at)
     tx.wake_at(job.deadline)

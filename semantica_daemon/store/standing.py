@@ -4,7 +4,7 @@ from typing import Any
 
 from aiosqlite import Connection
 
-from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.queue import Limits, stored_rules
 from semantica_daemon.model.reason import JobSituation, UnderWay
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
@@ -115,7 +115,7 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dic
 async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
     rows = {row[0]: row for row in await db.execute_fetchall(reads.QUEUES)}
     paused = [row for name in (queue, EVERY_QUEUE) if (row := rows.get(name)) is not None and row[1] is not None]
-    rules = limits.of(queue, QueueRules(*rows[queue][3:]) if queue in rows else None)
+    rules = limits.of(queue, stored_rules(*rows[queue][3:]) if queue in rows else None)
     recent = list(await db.execute_fetchall(RECENT, {"queue": queue}))
     resumes = [row[2] for row in paused]
     return {

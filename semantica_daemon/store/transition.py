@@ -17,7 +17,7 @@ from semantica_daemon.store.tx import ChangedJob, Tx
 WAIT_AGAIN = """
 UPDATE jobs
 SET state = 'SCHEDULED', scheduled_at = NULL, is_delay = 0, expires_at = NULL, updated_at = ?,
-    event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 4, 0, claim_class), blocked_by = NULL
+    event_count = ?, last_event = ?, attempts = ?, claim_class = iif(claim_class = 5, 5, 0), blocked_by = NULL
 WHERE number = ?
 """
 ENTER_QUEUE = """
@@ -51,7 +51,7 @@ def wait_again(
     """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
     last = tx.emit(job, event.SCHEDULED, message, facts, level)
     tx.execute(WAIT_AGAIN, (tx.now, job.event_count + 1, last, attempts, job.number))
-    tx.moved(job.queue, job.state, state.SCHEDULED, job.slots)
+    tx.changed(job, state.SCHEDULED)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
 
@@ -68,12 +68,13 @@ def enter_queue(
     tx: Tx, job: ChangedJob, last_event: int, blocked_by: str | None, attempts: int, failed_claims: int = 0
 ) -> None:
     """SCHEDULED or RUNNING → QUEUED, as the last of its priority and with its whole TTL."""
-    position, expires_at = tx.next_position(), None if job.ttl_ms is None else tx.now + job.ttl_ms
-    claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging)
+    position = tx.position_for(job.queue, job.priority, job.concurrency_key)
+    expires_at = None if job.ttl_ms is None else tx.now + job.ttl_ms
+    claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging, job.slots)
     claims = EXTERNAL if job.claim_class == EXTERNAL else claims
     values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last_event, claims, blocked_by)
     tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
-    tx.moved(job.queue, job.state, state.QUEUED, job.slots)
+    tx.changed(job, state.QUEUED)
     source = (job.queue, claims, job.concurrency_key, job.chain_group_id)
     tx.ready.offer(source, (-job.priority, position, job.created_at, job.job_id))
     tx.wake_at(expires_at)

@@ -16,9 +16,11 @@ from semantica_daemon.model.outcome import Stop
 from semantica_daemon.model.state import RUNNING
 from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.counts import Counts
+from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
-from semantica_daemon.store.ready import ReadyQueues
+from semantica_daemon.store.ready import ReadyQueues, Source
 from semantica_daemon.store.reservations import Reservations
+from semantica_daemon.store.rooms import Rooms
 from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
@@ -107,7 +109,9 @@ class TxContext(Struct):
     """The objects that all transactions of a database share."""
 
     counts: Counts
+    rooms: Rooms
     ready: ReadyQueues
+    flows: Flows
     awaited: AwaitedJobs
     reservations: Reservations
     ids: Ids
@@ -123,7 +127,9 @@ class Tx:
         self.connection = connection
         self.now = now
         self.counts = ctx.counts
+        self.rooms = ctx.rooms
         self.ready = ctx.ready
+        self.flows = ctx.flows
         self.awaited = ctx.awaited
         self.reservations = ctx.reservations
         self.ids = ctx.ids
@@ -149,8 +155,13 @@ class Tx:
         return self._first_sequence + len(self._events)
 
     def next_position(self) -> int:
+        """The position behind all jobs; `position_for` is that of a job with a concurrency key."""
         self.position += 100
         return self.position
+
+    def position_for(self, queue: str, priority: int, concurrency_key: str | None) -> int:
+        """The position of a job that becomes QUEUED."""
+        return self.flows.position(queue, priority, concurrency_key, self.next_position())
 
     def defer(self, sql: str, values: tuple[Any, ...]) -> None:
         """Executes the statement at the end of the transaction, together with others like it. Only for writes that are
@@ -162,11 +173,22 @@ class Tx:
         if instant is not None and (self.due is None or instant < self.due):
             self.due = instant
 
-    def moved(self, queue: str, origin: str | None, to: str, slots: int = 1) -> None:
-        """Counts that a job of the queue has changed its state; `origin` None: it is new."""
-        self.counts.move(queue, origin, to, slots)
-        if origin == RUNNING:
-            self.ready.slot_freed(queue)
+    def started(self, source: Source, priority: int, position: int) -> None:
+        """Counts the start of a run for its key, its group, the rates, and the fairness between keys."""
+        queue, _, key, group = source
+        self.rooms.started(queue, key, group, self.now)
+        self.flows.claimed(queue, priority, key, position)
+
+    def changed(self, job: Job, to: str) -> None:
+        """Counts that a job changes its state to `to`. `job`: as it was before."""
+        self.counts.move(job.queue, job.state, to, job.slots)
+        if job.state == RUNNING:
+            self.ready.slot_freed(job.queue)
+            if job.concurrency_key is not None or job.chain_group_id is not None:
+                for room in self.rooms.ended(job.queue, job.concurrency_key, job.chain_group_id):
+                    self.ready.room_freed(room)
+        elif job.slots > 1:
+            self.ready.slot_freed(job.queue)  # slots may have been kept free for it
 
     def emit(self, job: Job, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> int:
         """Emits the next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""
@@ -200,5 +222,5 @@ class Tx:
         """Executes the deferred statements, events included, and stores the totals; called once, at the end."""
         for sql, values in self._deferred.items():
             self.connection.executemany(sql, values)
-        self.counts.flush(self.connection)
+        self.counts.flush(self.connection, self.now)
         return self._events

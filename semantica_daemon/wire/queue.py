@@ -7,6 +7,25 @@ from msgspec import Meta, Struct
 from semantica_daemon.wire.types import Ms, OnRunning, Params, Queue, about
 
 MustExist = Annotated[bool, about("refuse a queue that no job, setting or template has named")]
+KeyPattern = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\A[^\x00]*\Z")]
+KeyLimit = Annotated[int, Meta(ge=0, le=10_000)]
+
+
+class Rate(Params, frozen=True):
+    """In any time of `per_ms`, at most `count` runs start."""
+
+    count: Annotated[Annotated[int, Meta(ge=0, le=100_000)], about("runs that may start; 0: there is no rate")]
+    per_ms: Annotated[Annotated[int, Meta(ge=1, le=31 * 86_400_000)], about("in any time of this length")]
+
+
+class KeyRule(Params, frozen=True):
+    """The limits of each concurrency key that a pattern matches."""
+
+    limit: Annotated[KeyLimit, about("jobs with one key that may run at once")] = 1
+    rate: Annotated[Rate | None, about("how many of them may start in a time")] = None
+
+
+Keys = Annotated[dict[KeyPattern, KeyLimit | KeyRule | None], Meta(max_length=100)]
 
 
 class ConfigureParams(Params, frozen=True):
@@ -21,6 +40,11 @@ class ConfigureParams(Params, frozen=True):
     max_queued: Annotated[
         Annotated[int, Meta(ge=0, le=100_000_000)] | None, about("an enqueue is refused beyond so many waiting jobs")
     ] = None
+    rate: Annotated[Rate | None, about("how many of its runs may start in a time")] = None
+    keys: Annotated[
+        Keys | None,
+        about("limits by pattern of the key, such as repo:*; the longest match counts; null removes a pattern"),
+    ] = None
     must_exist: MustExist = False
 
 
@@ -31,6 +55,8 @@ class QueueSettings(Struct, frozen=True):
     slots: Annotated[int | None, about("jobs of it that may run at once")]
     on_running: Annotated[str | None, about("default of its jobs; null for all queues")]
     max_queued: Annotated[int | None, about("waiting jobs it takes; null for all queues")]
+    rate: Annotated[Rate | None, about("how many of its runs may start in a time; null: any number")] = None
+    keys: Annotated[dict[str, KeyRule], about("limits by pattern of the concurrency key; 1 for others")] = {}
     warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
 
 
@@ -72,6 +98,8 @@ class QueueView(Struct, frozen=True):
     resume_at: Annotated[int | None, about("when it resumes by itself, epoch ms")]
     max_queued: Annotated[int, about("waiting jobs it takes")]
     on_running: Annotated[str, about("default of its jobs")]
+    rate: Annotated[Rate | None, about("how many of its runs may start in a time; null: any number")] = None
+    keys: Annotated[dict[str, KeyRule], about("limits by pattern of the concurrency key; 1 for others")] = {}
 
 
 class QueueList(Struct, frozen=True):

@@ -229,10 +229,14 @@ async def list_queues(real: Harness) -> Any:
 
 @shows("queue.configure")
 async def configure(real: Harness) -> Any:
-    answer = await real.call("queue.configure", queue="q", slots=1, max_queued=5, on_running="cancel")
-    assert answer == {"queue": "q", "slots": 1, "max_queued": 5, "on_running": "cancel", "warnings": []}
+    rate = {"count": 10, "per_ms": 60_000}
+    limits = {"rate": rate, "keys": {"repo:*": 2, "api:*": {"rate": rate}}}
+    answer = await real.call("queue.configure", queue="q", slots=1, max_queued=5, on_running="cancel", **limits)
+    shown = {"rate": rate, "keys": {"repo:*": {"limit": 2, "rate": None}, "api:*": {"limit": 1, "rate": rate}}}
+    assert answer == {"queue": "q", "slots": 1, "max_queued": 5, "on_running": "cancel", **shown, "warnings": []}
     (queue,) = [one for one in (await real.call("queue.list"))["queues"] if one["queue"] == "q"]
     assert (queue["slots"], queue["max_queued"], queue["on_running"]) == (1, 5, "cancel")
+    assert (queue["rate"], queue["keys"]) == (shown["rate"], shown["keys"])
     return answer
 
 

@@ -10,6 +10,7 @@ import msgspec
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS, USED_SLOTS
+from semantica_daemon.store.rooms import rooms_of
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
 
@@ -37,6 +38,7 @@ def check(store: Store, counted: bool = True) -> None:
     check_retries(store)
     check_rooms(store)
     check_ready(store)
+    check_counted_rooms(store)
     check_runs(store)
     check_waiting(store)
     check_turns(store)
@@ -137,13 +139,33 @@ def check_rooms(store: Store) -> None:
 
 
 def check_ready(store: Store) -> None:
-    """Every claimable job is known to the claim, at a place that is not worse than its own."""
+    """Every claimable job is known to the claim, at a place that is not worse than its own; its source is in the heap,
+    or parked, or behind the first of its queue's reserve."""
     ready = store.database._ready
-    for job in store.rows("SELECT * FROM jobs WHERE state = 'QUEUED' AND claim_class < 4"):
+    parked = {source for sources in ready._parked.values() for source in sources}
+    for job in store.rows("SELECT * FROM jobs WHERE state = 'QUEUED' AND NOT claim_class & 4"):
         source = (job["queue"], job["claim_class"], job["concurrency_key"], job["chain_group_id"])
         assert ready._best[source] <= (-job["priority"], job["position"], job["created_at"], job["id"])
         entry = (ready._best[source], source)
-        assert entry in ready._heap or source in ready._parked.get(job["queue"], ())
+        in_reserve = entry in ready._reserves.get(job["queue"], ())
+        assert entry in ready._heap or source in parked or in_reserve
+    for queue, reserve in ready._reserves.items():
+        assert reserve[0] in ready._heap or reserve[0][1] in ready._parked.get(queue, ())
+    for source, room in ready._parked_in.items():
+        assert source in ready._parked[room]
+
+
+def check_counted_rooms(store: Store) -> None:
+    """The counters of keys, groups and rates are what counting would give."""
+    running: Counter[Any] = Counter()
+    for job in store.rows("SELECT * FROM jobs WHERE state = 'RUNNING'"):
+        running.update(rooms_of(job["queue"], job["concurrency_key"], job["chain_group_id"]))
+    assert store.database._rooms._running == running
+    starts: dict[Any, list[int]] = {}
+    for row in store.rows("SELECT * FROM rates ORDER BY started_at"):
+        starts.setdefault((row["queue"], row["concurrency_key"]), []).extend([row["started_at"]] * row["starts"])
+    for rated, known in store.database._counts.rates._starts.items():
+        assert not known or list(known) == starts[rated][-len(known) :]
 
 
 def check_runs(store: Store) -> None:

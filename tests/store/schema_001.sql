@@ -238,8 +238,10 @@ CREATE TABLE queues (
 CREATE TABLE rates (
   queue TEXT NOT NULL,
   concurrency_key TEXT NOT NULL DEFAULT '',
-  next_start_at INTEGER NOT NULL,
-  PRIMARY KEY (queue, concurrency_key)
+  started_at INTEGER NOT NULL,
+  starts INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (queue, concurrency_key, started_at)
 ) WITHOUT ROWID;
 
 CREATE TABLE schedules (
@@ -367,6 +369,8 @@ CREATE INDEX idx_leases_worker ON leases (worker_id);
 
 CREATE INDEX idx_queues_resume ON queues (resume_at) WHERE resume_at IS NOT NULL;
 
+CREATE INDEX idx_rates_expires ON rates (expires_at);
+
 CREATE INDEX idx_schedules_event ON schedules (on_event) WHERE on_event IS NOT NULL AND enabled = 1;
 
 CREATE INDEX idx_schedules_next ON schedules (next_trigger_at) WHERE next_trigger_at IS NOT NULL;
@@ -453,7 +457,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (17, 0, 'add groups', '96d532d1cc68a77359035a4bf16b1a61c8f0318ae417473b346cb696e0f09dc0');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (18, 0, 'add room limits', 'cd689947d2ea416a1abfda520722a7bed3194171048f80e89b95686a7588cea3');
+VALUES (18, 0, 'add room limits', '727421ad228d5035fcc7068587d14e659cc7b9f977ac0e53138f4154c9fc5c01');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (19, 0, 'add workers', '8b90efc93db6a4304e8d527dc14b8e5d3e400afbe0736634b34982bf8e501cae');

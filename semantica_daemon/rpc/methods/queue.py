@@ -3,7 +3,7 @@
 from typing import Any
 
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.queue import Limits, QueueRules
+from semantica_daemon.model.queue import Limits, key_rules, stored_rules
 from semantica_daemon.rpc.binding import Binding, Call, Write
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
@@ -11,7 +11,7 @@ from semantica_daemon.store.writes import queues
 from semantica_daemon.wire.queue import QueueList, QueueView
 from semantica_daemon.wire.types import Params
 
-NO_ROW = (None, None, None, None, None, None)
+NO_ROW = (None,) * 8
 
 
 def bindings(readers: Readers, limits: Limits) -> dict[str, Binding]:
@@ -34,9 +34,9 @@ def bindings(readers: Readers, limits: Limits) -> dict[str, Binding]:
 
 
 def _view(limits: Limits, queue: str, row: Any, everywhere: Any, counts: tuple[int, int, int]) -> QueueView:
-    rules = limits.of(queue, QueueRules(*row[3:]))
+    rules = limits.of(queue, stored_rules(*row[3:]))
     resumes = [resume_at for _, paused_at, resume_at, *_ in (row, everywhere) if paused_at is not None]
     resume_at = max(resumes) if resumes and None not in resumes else None
-    return QueueView(
-        queue, *counts, rules.slots or 0, bool(resumes), resume_at, rules.max_queued or 0, str(rules.on_running)
-    )
+    max_queued, on_running, keys = rules.max_queued or 0, str(rules.on_running), key_rules(rules.keys)
+    slots, is_paused = rules.slots or 0, bool(resumes)
+    return QueueView(queue, *counts, slots, is_paused, resume_at, max_queued, on_running, rules.rate, keys)

@@ -5,7 +5,8 @@ from typing import Any
 
 from semantica_daemon.model import state
 from semantica_daemon.store import run_transition, transition
-from semantica_daemon.store.ready import Place, Source
+from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.ready import BLOCKED, WIDTH, Place, Source
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import Tx
 
@@ -26,15 +27,17 @@ def claim(tx: Tx) -> list[Claim]:
     claims: list[Claim] = []
     if tx.reservations.active is not None:
         return claims
-    while (best := tx.ready.best(tx.counts, tx.facts)) is not None:
+    while (best := tx.ready.best(tx.facts, tx.now)) is not None:
         claims += _take(tx, *best)
+    if tx.counts.has_rates:
+        tx.wake_at(tx.ready.next_opening)
     return claims
 
 
 def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
     """Claims from one source: all jobs that have a free slot, or one if another source has a startable job too. The row
     after them is the new best place of the source."""
-    most = 1 if other is not None else min(tx.counts.free_global_slots, tx.counts.free_slots(source[0]))
+    most = 1 if other is not None else _most(tx, source[0])
     if source[2] is None and source[3] is None:
         rows = tx.execute(POP_PLAIN, (source[0], source[1], most + 1)).fetchall()
     else:
@@ -42,11 +45,31 @@ def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
     if rows and other is not None and other < _place(rows[0]):
         tx.ready.replace(source, _place(rows[0]))  # the best job was gone, so the other source comes first
         return []
+    if source[1] > BLOCKED and rows and _lacks_slots(tx, source, _place(rows[0])):
+        return []
     tx.ready.replace(source, _place(rows[most]) if len(rows) > most else None)
     starts: list[tuple[Any, ...]] = []
     claims = [run_transition.start(tx, source, row, starts) for row in rows[:most] if not _is_too_late(tx, row)]
     tx.connection.executemany(run_transition.START, starts)
     return claims
+
+
+def _most(tx: Tx, queue: str) -> int:
+    """How many jobs of the queue, of one slot each, may start."""
+    free = min(tx.counts.free_global_slots, tx.counts.free_slots(queue))
+    return min(free, tx.counts.rate_left(queue, tx.now)) if tx.counts.has_rates else free
+
+
+def _lacks_slots(tx: Tx, source: Source, place: Place) -> bool:
+    """Whether a job that takes several slots has to wait for more of them. Meanwhile no job behind it takes any."""
+    needed = source[1] >> WIDTH
+    if needed > tx.counts.free_slots(source[0]):
+        tx.ready.hold(source[0], place)
+    elif needed > tx.counts.free_global_slots:
+        tx.ready.hold(EVERY_QUEUE, place)
+    else:
+        return False
+    return True
 
 
 def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:

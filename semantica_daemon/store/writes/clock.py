@@ -62,6 +62,8 @@ def set_clock(tx: Tx, reading: Reading) -> int:
     if abs(step) >= NOTICED_MS:
         moved = {what: tx.execute(sql, {"step": step}).rowcount for what, sql in SHIFT.items()}
         tx.reservations.load(tx.connection)
+        moved["rates"] = tx.counts.rates.shift(tx.connection, step)
+        tx.counts.load_rules(tx.connection)  # parked sources look at their rates again
         moved["debounces"] += moved.pop("debounces of queued jobs")
         message = f"the clock was set {'forward' if step > 0 else 'back'} by {abs(step)} ms"
         tx.announce("daemon.clock_stepped", message, {"step_ms": step, "moved": moved}, None, "warn")

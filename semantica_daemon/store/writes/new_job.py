@@ -11,7 +11,7 @@ from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import chains, environments, gates
-from semantica_daemon.store.ready import BLOCKED
+from semantica_daemon.store.ready import BLOCKED, claim_class
 from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
 from semantica_daemon.store.writes.decide import EnqueueDecision
@@ -37,7 +37,7 @@ def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begi
         others |= {"subject_key": spec.subject_key or "", "generation": generation}
     values = (tx.now, job_id, spec.queue, spec.job_type, job.mode, job.payload, tx.next_sequence, *others.values())
     number = tx.execute(_insert(begins.state, tuple(others)), values).lastrowid
-    tx.moved(spec.queue, None, begins.state)
+    tx.counts.move(spec.queue, None, begins.state)
     _wake(tx, job_id, spec.queue, begins.state, others)
     about: dict[str, Any] = {"queue": spec.queue, "job_type": spec.job_type}
     if spec.subject_key:
@@ -86,7 +86,12 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
 
 
 def _in_queue(tx: Tx, spec: JobSpec, decided: EnqueueDecision) -> dict[str, Any]:
-    others: dict[str, Any] = {"position": tx.next_position()}
+    if spec.concurrency_key is None and not tx.flows.lines:
+        others: dict[str, Any] = {"position": tx.next_position()}
+    else:
+        others = {"position": tx.position_for(spec.queue, spec.priority, spec.concurrency_key)}
+    if spec.slots > 1:
+        others["claim_class"] = claim_class(False, False, spec.slots)
     if spec.ttl_ms is not None:
         others["expires_at"] = tx.now + spec.ttl_ms
     if decided.live and decided.lane_busy(spec.job_type):
@@ -124,11 +129,11 @@ def _wake(tx: Tx, job_id: str, queue: str, current: str, others: dict[str, Any])
     deadline or TTL."""
     if current == state.QUEUED:
         if len(others) == 1:  # the usual job has a position and nothing else
-            tx.ready.offer((queue, 0, None, None), (0, tx.position, tx.now, job_id))
+            tx.ready.offer((queue, 0, None, None), (0, others["position"], tx.now, job_id))
             return
         get = others.get
         source = (queue, get("claim_class", 0), get("concurrency_key"), get("chain_group_id"))
-        tx.ready.offer(source, (-get("priority", 0), tx.position, tx.now, job_id))
+        tx.ready.offer(source, (-get("priority", 0), others["position"], tx.now, job_id))
     elif current == state.SCHEDULED and "unmet" not in others:
         tx.wake_at(others.get("scheduled_at", tx.now))
     if "expires_at" in others or "deadline" in others:

@@ -3,7 +3,7 @@
 import msgspec
 
 from semantica_daemon.errors import InvalidParams, QueueInUse, QueueNotFound, did_you_mean
-from semantica_daemon.model.queue import MOST_SLOTS, Limits
+from semantica_daemon.model.queue import MOST_SLOTS, Limits, key_rules
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.queue import (
@@ -17,11 +17,12 @@ from semantica_daemon.wire.queue import (
 )
 
 CONFIGURE = """
-INSERT INTO queues (queue, slots, on_running, max_queued)
-VALUES (:queue, :slots, :on_running, :max_queued)
+INSERT INTO queues (queue, slots, on_running, max_queued, rate, keys)
+VALUES (:queue, :slots, :on_running, :max_queued, :rate, :keys)
 ON CONFLICT (queue) DO UPDATE
 SET slots = coalesce(excluded.slots, slots), on_running = coalesce(excluded.on_running, on_running),
-    max_queued = coalesce(excluded.max_queued, max_queued)
+    max_queued = coalesce(excluded.max_queued, max_queued), rate = coalesce(excluded.rate, rate),
+    keys = coalesce(excluded.keys, keys)
 """
 SET_GLOBAL_SLOTS = """
 INSERT INTO queues (queue, slots)
@@ -46,17 +47,29 @@ def configure(tx: Tx, request: ConfigureParams) -> QueueSettings:
     if request.queue is None:
         return _set_global_slots(tx, request)
     _check_exists(tx, request.queue, request.must_exist)
-    tx.execute(CONFIGURE, msgspec.structs.asdict(request))
+    tx.execute(CONFIGURE, {**msgspec.structs.asdict(request), **_stored(tx, request.queue, request)})
     tx.counts.load_rules(tx.connection)
     rules, most = tx.counts.rules(request.queue), tx.counts.limits.max_slots
     beyond = (f"only {most} jobs run at once in all queues together",) if (request.slots or 0) > most else ()
-    answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued, beyond)
+    keys = key_rules(rules.keys)
+    answer = QueueSettings(request.queue, rules.slots, rules.on_running, rules.max_queued, rules.rate, keys, beyond)
     tx.announce("queue.configured", f"queue {request.queue} configured", answer, request.queue)
     return answer
 
 
+def _stored(tx: Tx, queue: str, request: ConfigureParams) -> dict[str, str | None]:
+    """The settings that are stored as JSON. Patterns that are not given stay as they are; null removes one, also one of
+    the config file."""
+    keys = None if request.keys is None else (tx.counts.stored_keys(queue) | request.keys)
+    return {
+        name: None if value is None else msgspec.json.encode(value).decode()
+        for name, value in (("rate", request.rate), ("keys", keys))
+    }
+
+
 def _set_global_slots(tx: Tx, request: ConfigureParams) -> QueueSettings:
-    if request.slots is None or request.on_running is not None or request.max_queued is not None:
+    others = (request.on_running, request.max_queued, request.rate, request.keys)
+    if request.slots is None or any(value is not None for value in others):
         raise InvalidParams("without a queue only slots can be set", "name a queue", path="$.queue")
     if request.slots > MOST_SLOTS:
         raise InvalidParams(f"must be {MOST_SLOTS} or less for all queues together", "give less", path="$.slots")
@@ -118,7 +131,7 @@ def delete(tx: Tx, request: DeleteQueueParams) -> DeleteQueueResult:
     if live := tx.counts.live(queue):
         raise QueueInUse(f"queue {queue} has jobs that wait or run: {live}", "job.cancel ends them", queue=queue)
     tx.execute(DELETE, {"queue": queue})
-    tx.counts.flush(tx.connection)  # a job of the queue may have ended in this transaction
+    tx.counts.flush(tx.connection, tx.now)  # a job of the queue may have ended in this transaction
     tx.execute(REMOVE, {"queue": queue})
     tx.counts.forget(queue)
     tx.counts.load_rules(tx.connection)
