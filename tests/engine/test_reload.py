@@ -35,7 +35,7 @@ async def test_more_slots_start_a_job_that_waits(real: Harness, tmp_path: Path) 
 
 
 async def test_full_durability_moves_commits_off_the_loop(manual: Harness) -> None:
-    """A synced commit waits for the disk. The daemon is at rest: a batch with a slow command of its own is no example."""
+    """A synced commit waits for the disk. The daemon rests first: a slow command of its own would share the batch."""
     threads: list[threading.Thread] = []
 
     def note_thread(tx: Tx, request: None) -> None:
