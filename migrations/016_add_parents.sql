@@ -4,8 +4,9 @@
 
 CREATE TABLE job_parents (
   job_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+  ordinal INTEGER NOT NULL,  -- 0 is the first parent
   parent_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE CHECK (parent_id <> job_id),
-  PRIMARY KEY (job_id, parent_id)
+  PRIMARY KEY (job_id, ordinal)
 ) WITHOUT ROWID;
 
-CREATE INDEX idx_job_parents_parent ON job_parents (parent_id);
+CREATE UNIQUE INDEX idx_job_parents_parent ON job_parents (parent_id, job_id);

@@ -110,6 +110,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "turn": lambda _: "the previous job of its schedule has ended",
     "lane": lambda _: "the running job of its lane has ended",
     "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
+    "parents": lambda facts: f"{facts['count']} more jobs have ended",
     "slots": lambda _: "a slot is free",
 }
 
@@ -126,6 +127,7 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "turn": lambda facts, clock: f"after {_job(facts)}",
     "lane": lambda facts, clock: f"after {_job(facts)}",
     "parent": lambda facts, clock: f"after {_job(facts)}",
+    "parents": lambda facts, clock: f"after {facts['count']} more jobs",
     "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
     "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
     "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
@@ -207,6 +209,19 @@ def _end(facts: Facts) -> str:
     return "is DONE" if wanted == "DONE" else f"has ended as {wanted}" if wanted else "has ended"
 
 
+def _parent(facts: Facts, now: int, clock: Clock) -> str:
+    """job 3f2a is still running; with the state that it has to end in, unless that is DONE."""
+    current = PHRASES.get(str(facts.get("state")))
+    if current is None:
+        return f"it starts when {_job(facts)} {_end(facts)}"
+    wanted = "" if facts.get("value") == "DONE" else f"; it starts when that {_end(facts)}"
+    return f"{_job(facts)}, which it needs, {current}{wanted}"
+
+
+# By the state of a job that another one waits for.
+PHRASES = {"RUNNING": "is still running", "QUEUED": "waits in its queue", "SCHEDULED": "has not started yet"}
+
+
 def _cancelled(facts: Facts, now: int, clock: Clock) -> str:
     return f"cancelled: it needed {_job(facts)}, which ended as {facts['value']}" if _job(facts) else "cancelled"
 
@@ -222,7 +237,8 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "paused": _paused,
     "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
-    "parent": lambda facts, now, clock: f"it starts when {_job(facts)} {_end(facts)}",
+    "parent": _parent,
+    "parents": lambda facts, now, clock: f"it waits for {facts['count']} more jobs",
     "ahead": lambda facts, now, clock: (
         f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else "it is next in its queue"
     ),

@@ -93,6 +93,7 @@ class Job(TypedDict):
     debounce_ms: int | None
     max_wait_ms: int | None
     parent_job_id: str | None
+    parent_count: int
     parents: list[str]
     chain_group_id: str | None
     user_tag: str | None

@@ -5,6 +5,7 @@ It is pure: the handlers and their payload types, the inherited environment and 
 specs are admitted before their command is queued; specs made from a template, inside the transaction.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
@@ -26,7 +27,7 @@ from semantica_daemon.errors import (
 from semantica_daemon.model import caller_environment
 from semantica_daemon.model.caller_environment import StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
-from semantica_daemon.model.job import JOB_END, MAX_PAYLOAD_BYTES, check, redacted, spec_hash
+from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
 from semantica_daemon.model.run_limits import check_limits
 from semantica_daemon.wire.job import Bytes, EnqueueManyParams, JobSpec
@@ -38,6 +39,11 @@ FOR_COMMANDS = "the environment variables are not used: a handler has the daemon
 INTO_A_FILE = "put it into a file and name the file"
 MOST_NAMES = 4096  # of variables, whose rating is remembered
 OWN_VARIABLES_BYTES = 8192  # left for the variables that every run is given
+MOST_PARENTS = 10_000  # of all jobs of a call
+LARGEST_PARENT_RESULT = 65_536  # bytes in a variable of a command; a larger result is in a file
+
+# The key of a gate that waits for the end of a job, in a certain state or in any.
+END_OF_JOB = re.compile(r"(?:semantica:event:)?job:([0-9a-f-]{36})\Z")
 
 Decoder = msgspec.json.Decoder[Any]
 
@@ -62,6 +68,12 @@ class Gate(Struct, frozen=True, gc=False):
     value: str = ""
     is_open: bool = False
 
+    @property
+    def awaited_job(self) -> str | None:
+        """The id of the job whose end the event is."""
+        found = END_OF_JOB.match(self.key)
+        return found[1] if found else None
+
 
 class AdmittedJob(Struct, frozen=True, gc=False):
     """A spec that was checked, with its payload and variables as they are stored, and the secrets among the variables,
@@ -85,12 +97,6 @@ class AdmittedJob(Struct, frozen=True, gc=False):
     def unmet(self) -> int:
         """The number of gates that must open before the job may start."""
         return sum(not gate.is_open for gate in self.gates)
-
-    @property
-    def closed_parents(self) -> tuple[str, ...]:
-        """The parents that are not DONE yet."""
-        closed = {gate.key for gate in self.gates if not gate.is_open}
-        return tuple(parent for parent in self.parents if JOB_END + parent in closed)
 
 
 class Admission:
@@ -146,7 +152,7 @@ class Admission:
             job = self._with_environment(job, job.spec.environment, env)
         else:
             inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
-            check_length(command_line(job.spec.payload), env, self._longest, inherited)
+            check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), inherited)
         if not env:
             return job
         refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_reserved(name))
@@ -159,10 +165,15 @@ class Admission:
     def _with_environment(self, job: AdmittedJob, given: dict[str, str | Bytes], env: dict[str, str]) -> AdmittedJob:
         variables = caller_environment.checked_variables(given)
         beneath = caller_environment.checked_size({name: variables[name] for name in variables.keys() - env.keys()})
-        check_length(command_line(job.spec.payload), env, self._longest, beneath)
+        check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), beneath)
         secrets = {name: value for name, value in variables.items() if self._is_secret(name)}
         stored = caller_environment.stored(variables, list(secrets))
         return msgspec.structs.replace(job, environment=stored, secrets=secrets or None)
+
+    def _longest_of(self, spec: JobSpec) -> int:
+        """The longest command line and environment. A job with parents is also given their results."""
+        has_parents = spec.parents is not None or spec.parent_job_id is not None
+        return self._longest - LARGEST_PARENT_RESULT if has_parents else self._longest
 
     def _check_payload(self, job_type: str, payload: str) -> None:
         decoder = self._handlers[job_type]
@@ -175,7 +186,10 @@ class Admission:
             raise PayloadRefused(problem, f"the handler of {job_type} defines its payload", path=path) from None
 
     def admit_all(self, params: EnqueueManyParams) -> list[AdmittedJob]:
-        admitted = []
+        admitted: list[AdmittedJob] = []
+        if sum(len(spec.parents) for spec in params.jobs if spec.parents is not None) > MOST_PARENTS:
+            problem = f"more than {MOST_PARENTS} parents in one call"
+            raise InvalidParams(problem, "enqueue the jobs in several calls", path="$.jobs")
         for number, spec in enumerate(params.jobs):
             try:
                 admitted.append(self.admit(spec))

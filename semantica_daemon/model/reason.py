@@ -4,7 +4,7 @@
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -17,12 +17,22 @@ from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 
 MOST_AHEAD = 1000  # behind more jobs than this a start is not estimated
+MOST_AWAITED = 10  # jobs that are named as those it waits for
 
 
 class UnderWay(Struct, frozen=True):
     job_id: str
     queue: str
     started_at: int
+
+
+class AwaitedJob(Struct, frozen=True):
+    """A job whose end another one waits for. `value`: the state that it has to end in, empty for any end; `state`: the
+    one that it is in, None if that is not known."""
+
+    job_id: str
+    value: str = state.DONE
+    state: str | None = None
 
 
 class JobSituation(Struct, frozen=True, kw_only=True):
@@ -49,6 +59,8 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     error_message: str | None
     is_starting: int = 0
     conditions: tuple[Condition, ...] = ()
+    awaited: tuple[AwaitedJob, ...] = ()
+    more_awaited: int = 0
     ahead: int | None = None
     running: tuple[UnderWay, ...] = ()
     paused: bool = False
@@ -80,7 +92,9 @@ def rendered(reason: Reason, now: int, clock: Callable[[int], str]) -> Reason:
 def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason]:
     if job.state == state.SCHEDULED:
         turn = [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
-        return [*_time(job, now), *_events(job), *_machine(job, machine), *turn] or [Reason("time", at=now)]
+        parents = awaited_reasons(job.awaited, job.more_awaited)
+        others = [*_time(job, now), *parents, *_events(job), *_machine(job, machine), *turn]
+        return others or [Reason("time", at=now)]
     if job.state == state.QUEUED:
         paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
         lane = [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
@@ -100,17 +114,17 @@ def _time(job: JobSituation, now: int) -> list[Reason]:
 
 
 def _events(job: JobSituation) -> list[Reason]:
-    unmet = [_event(one.key, one.value, "condition") for one in job.conditions if one.met_at is None]
-    if job.wait_for_event is not None and job.event_met_at is None:
-        unmet.insert(0, _event(job.wait_for_event, None, "event"))
+    unmet = [Reason("condition", key=one.key, value=one.value) for one in job.conditions if one.met_at is None]
+    key = job.wait_for_event
+    if key is not None and job.event_met_at is None and not key.startswith(JOB_END):
+        unmet.insert(0, Reason("event", key=key))
     return unmet
 
 
-def _event(key: str, value: str | None, kind: str) -> Reason:
-    """The end of another job, or an event that a client emits."""
-    if key.startswith(JOB_END):
-        return Reason("parent", job_id=key.removeprefix(JOB_END), value=value)
-    return Reason(kind, key=key, value=value)
+def awaited_reasons(awaited: Iterable[AwaitedJob], more: int) -> list[Reason]:
+    """The jobs whose end is waited for; `more`: those that are not named."""
+    reasons = [Reason("parent", job_id=one.job_id, value=one.value or None, state=one.state) for one in awaited]
+    return [*reasons, Reason("parents", count=more)] if more else reasons
 
 
 def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:

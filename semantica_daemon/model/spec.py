@@ -31,7 +31,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     trace_flags: str | None = None
     attach_id: str | None = None
     limits: RunLimits | None = None
-    parents: tuple[str, ...] = ()
+    parent_count: int = 0
 
 
 ALL_DEFAULTS = RestOfSpec()

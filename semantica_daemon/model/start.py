@@ -6,6 +6,8 @@ from msgspec.structs import asdict
 from semantica_daemon import prose
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
+from semantica_daemon.model.job import JOB_END
+from semantica_daemon.model.reason import MOST_AWAITED, AwaitedJob, awaited_reasons
 from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 from semantica_daemon.wire.reason import Reason
 
@@ -75,10 +77,12 @@ def start_reasons(job: AdmittedJob, begins: Start, now: int, lane_busy: bool) ->
         return [Reason("lane" if lane_busy else "slots")]
     schedule = job.spec.schedule
     reasons = [Reason("time", at=begins.at)] if begins.at is not None and begins.at > now else []
-    reasons += [Reason("parent", job_id=parent, value=state.DONE) for parent in job.closed_parents]
-    if schedule.wait_for_event is not None:
+    awaited = [AwaitedJob(other, gate.value) for gate in job.gates if not gate.is_open and (other := gate.awaited_job)]
+    reasons += awaited_reasons(awaited[:MOST_AWAITED], len(awaited[MOST_AWAITED:]))
+    if schedule.wait_for_event is not None and not schedule.wait_for_event.startswith(JOB_END):
         reasons.append(Reason("event", key=schedule.wait_for_event))
-    reasons += [Reason("condition", key=key, value=value) for key, value in (schedule.conditions or {}).items()]
+    conditions = (schedule.conditions or {}).items()
+    reasons += [Reason("condition", key=key, value=value) for key, value in conditions if not key.startswith(JOB_END)]
     reasons += [Reason("idle")] if schedule.wait_for_idle else []
     reasons += [Reason("power")] if schedule.require_charging else []
     return [*reasons, Reason("slots")]

@@ -5,15 +5,18 @@ a parent DONE. A gate for any end has the key of an event without a value. When 
 waiting job can never start, so it is CANCELLED, and then its own descendants are.
 """
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from semantica_daemon.errors import InvalidParams, ParentEnded, Refusal
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob, Gate
 from semantica_daemon.model.job import JOB_END
+from semantica_daemon.model.planner import Plan
 from semantica_daemon.store import find, gates, transition
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.wire.job import IMMEDIATE
+from semantica_daemon.wire.job import IMMEDIATE, JobSpec
 
 MOST = 50  # jobs that are settled in one transaction; the next pass of the scheduler settles more
 
@@ -24,7 +27,8 @@ JOIN jobs ON jobs.id = job_id
 WHERE waiting = 1 AND key = ?
 LIMIT ?
 """
-LINK = "INSERT INTO job_parents (job_id, parent_id) VALUES (?, ?)"
+PARENTS = "SELECT parent_id FROM job_parents WHERE job_id = :job_id ORDER BY ordinal"
+LINK = "INSERT INTO job_parents (job_id, ordinal, parent_id) VALUES (?, ?, ?)"
 NEWEST_RETRY = """
 SELECT jobs.id
 FROM job_retries AS mine
@@ -36,21 +40,20 @@ LIMIT 1
 """
 
 
-def with_gates(tx: Tx, job: AdmittedJob) -> AdmittedJob:
-    """The job with its gates, as they are in this transaction."""
+def with_gates(tx: Tx, job: AdmittedJob, planned: Plan) -> AdmittedJob:
+    """The job with its gates. `planned`: what it does to the other jobs of its lane, in the same transaction."""
     spec, origin = job.spec, job.origin
     has_parents = spec.parents is not None or spec.parent_job_id is not None
     if spec.schedule is IMMEDIATE and not has_parents and not origin.awaits_turn:
         return job
-    names = spec.parent_names
-    found = [_condition(tx, key, value) for key, value in (spec.schedule.conditions or {}).items()]
+    found = [_condition(tx, key, value, planned) for key, value in (spec.schedule.conditions or {}).items()]
     if spec.schedule.wait_for_event is not None:
-        found.append(gate := _event(tx, spec.schedule.wait_for_event))
+        found.append(gate := _event(tx, spec.schedule.wait_for_event, planned))
         schedule = replace(spec.schedule, wait_for_event=gate.key.removeprefix(gates.ANY_VALUE_OF))
         job = replace(job, spec=replace(spec, schedule=schedule))  # with the whole id of a job
     if origin.awaits_turn:
         found.append(Gate(f"{gates.TURN_OF}{origin.schedule_id}"))
-    parents = [_parent(tx, job, number, name) for number, name in enumerate(names)]
+    parents = [_parent(tx, job, name, path, planned) for name, path in _named_parents(spec)]
     found += [Gate(JOB_END + job_id, state.DONE) for job_id, is_live in parents if is_live]
     return replace(job, gates=_by_key(found), parents=tuple(dict.fromkeys(job_id for job_id, _ in parents)))
 
@@ -68,50 +71,64 @@ def _by_key(found: list[Gate]) -> tuple[Gate, ...]:
 def link(tx: Tx, job_id: str, job: AdmittedJob) -> None:
     """Stores the parents of a new job, and which jobs its gates wait for."""
     if job.parents:
-        tx.connection.executemany(LINK, [(job_id, parent) for parent in job.parents])
-    for gate in job.gates:
-        other = gate.key.removeprefix(gates.ANY_VALUE_OF)
-        if other.startswith(JOB_END) and not gate.is_open:
-            tx.awaited.live.add(other.removeprefix(JOB_END))
+        tx.connection.executemany(LINK, [(job_id, ordinal, parent) for ordinal, parent in enumerate(job.parents)])
+    tx.awaited.live.update(other for gate in job.gates if not gate.is_open and (other := gate.awaited_job))
 
 
-def _parent(tx: Tx, job: AdmittedJob, number: int, name: str) -> tuple[str, bool]:
+def _named_parents(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """(name, path) of each parent as the caller has given it, the first one first."""
+    if spec.parent_job_id is not None:
+        yield spec.parent_job_id, "$.parent_job_id"
+    for number, name in enumerate(spec.parents or ()):
+        yield name, f"$.parents[{number}]"
+
+
+def _parent(tx: Tx, job: AdmittedJob, name: str, path: str, planned: Plan) -> tuple[str, bool]:
     """(id, whether it is live). A retry follows its parents to their newest retries."""
-    listed = number - (job.spec.parent_job_id is not None)
-    path = f"$.parents[{listed}]" if listed >= 0 else "$.parent_job_id"
-    _, job_id, current = _find(tx, name, path)
+    job_id, current = _find(tx, name, path)
     if job.origin.retry_of is not None and current in state.TERMINAL:
         newest = tx.execute(NEWEST_RETRY, (job_id,)).fetchone()
-        _, job_id, current = _find(tx, newest[0] if newest else job_id, path)
+        job_id, current = _find(tx, newest[0] if newest else job_id, path)
+    if job_id in planned.supersede or job_id in planned.interrupt:
+        problem = f"it would supersede job {job_id}, which it needs"
+        raise ParentEnded(problem, "give it another subject, or let it supersede none", job_id=job_id, path=path)
     if current in state.TERMINAL and current != state.DONE:
         problem = f"job {job_id} ended as {current}, so a job that needs it could never start"
         raise ParentEnded(problem, "retry that job first, and name its retry", job_id=job_id, path=path)
     return job_id, current != state.DONE
 
 
-def _condition(tx: Tx, key: str, value: str) -> Gate:
+def _condition(tx: Tx, key: str, value: str, planned: Plan) -> Gate:
     if not key.startswith(JOB_END):
         return Gate(key, value)
     path = f"$.schedule.conditions.{key}"
-    _, job_id, current = _find(tx, key.removeprefix(JOB_END), path)
+    job_id, current = _end_of(tx, key, path, planned)
     if current in state.TERMINAL and current != value:
-        raise ParentEnded(f"job {job_id} ended as {current}", "the job could never start", job_id=job_id, path=path)
+        problem = f"job {job_id} ended as {current}, so a job that waits for {value} could never start"
+        raise ParentEnded(problem, "wait for that state, or for any end of the job", job_id=job_id, path=path)
     return Gate(JOB_END + job_id, value, current == value)
 
 
-def _event(tx: Tx, key: str) -> Gate:
+def _event(tx: Tx, key: str, planned: Plan) -> Gate:
     """The gate keeps the key as the caller gave it if that is no job: views find it by that."""
     if not key.startswith(JOB_END):
         return Gate(gates.ANY_VALUE_OF + key)
-    _, job_id, current = _find(tx, key.removeprefix(JOB_END), "$.schedule.wait_for_event")
+    job_id, current = _end_of(tx, key, "$.schedule.wait_for_event", planned)
     return Gate(gates.ANY_VALUE_OF + JOB_END + job_id, "", current in state.TERMINAL)
 
 
-def _find(tx: Tx, name: str, path: str) -> tuple[int, str, str]:
+def _end_of(tx: Tx, key: str, path: str, planned: Plan) -> tuple[str, str]:
+    """(id, state) of the job that the key names, after this job has superseded others."""
+    job_id, current = _find(tx, key.removeprefix(JOB_END), path)
+    return job_id, state.SUPERSEDED if job_id in planned.supersede else current
+
+
+def _find(tx: Tx, name: str, path: str) -> tuple[str, str]:
+    """(id, state)"""
     if name.startswith("#"):
         raise InvalidParams("only job.enqueue_many takes references", "give the id of a job", path=path)
     try:
-        return find.job(tx, name)
+        return find.job(tx, name)[1:]
     except Refusal as refused:
         refused.details["path"] = path
         raise
@@ -128,7 +145,7 @@ def settle(tx: Tx, most: int = MOST) -> None:
             _settle_one(tx, number, key, value, became)
         if len(rows) < most:
             del ended[job_id]
-        most -= len(rows)
+        most -= max(1, len(rows))
 
 
 def _settle_one(tx: Tx, number: int, key: str, value: str, became: str) -> None:

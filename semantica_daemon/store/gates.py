@@ -67,9 +67,11 @@ UNBLOCK = "UPDATE jobs SET blocked_by = NULL, claim_class = ? WHERE number = ?"
 
 def add(tx: Tx, job_id: str, gates: Iterable[Gate], waiting: bool) -> None:
     """`waiting`: the job waits for them. Open ones are stored as met."""
-    for gate in gates:
-        met_at = tx.now if gate.is_open else None
-        tx.execute(ADD, (job_id, gate.key, gate.value, int(waiting and not gate.is_open), met_at))
+    rows = [
+        (job_id, gate.key, gate.value, int(waiting and not gate.is_open), tx.now if gate.is_open else None)
+        for gate in gates
+    ]
+    tx.connection.executemany(ADD, rows)
 
 
 def newest_gate(tx: Tx) -> int:

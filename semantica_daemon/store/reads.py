@@ -26,7 +26,9 @@ SELECT {rows.JOB_COLUMNS}, (
 ) AS environment, (
   SELECT json_group_array(json_object('key', key, 'value', value, 'met_at', met_at))
   FROM job_conditions
-  WHERE job_id = jobs.id AND substr(key, 1, 10) <> 'semantica:'
+  WHERE job_id = jobs.id AND substr(key, 1, 10) <> 'semantica:' AND NOT EXISTS (
+    SELECT 1 FROM job_parents WHERE parent_id = substr(key, 5) AND job_parents.job_id = jobs.id
+  )
 ) AS conditions, (
   SELECT json_group_array(json_object(
     'run_id', run_id, 'number', number, 'attempt', attempt, 'status', status,

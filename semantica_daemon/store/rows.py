@@ -17,22 +17,29 @@ from semantica_daemon.wire.types import NULL
 SHORT = 4096
 _TEXTS = ("env_vars", "payload", "result_summary")
 # Fields of JobView that are no column: made from others here, stored in `spec`, or of a later version.
-_MADE = ("job_id", "event_met_at", "truncated", "progress", "error", "workspace_path")
+_MADE = ("job_id", "event_met_at", "parents", "truncated", "progress", "error", "workspace_path")
 _PLAIN = tuple(
     name for name in JobView.__struct_fields__ if name not in (*_MADE, *_TEXTS, *RestOfSpec.__struct_fields__)
 )
 _EVENT_MET_AT = """CASE WHEN wait_for_event IS NOT NULL THEN (
     SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
   ) END AS event_met_at"""
-_SMALL = (*_PLAIN, _EVENT_MET_AT, "progress", "error", "spec", "env_vars")
+_PARENTS = """CASE WHEN parent_job_id IS NOT NULL THEN (
+    SELECT json_group_array(parent_id)
+    FROM (SELECT parent_id FROM job_parents WHERE job_id = jobs.id ORDER BY ordinal LIMIT {})
+  ) END AS parents"""
+_SMALL = ("progress", "error", "spec", "env_vars")
+MOST_PARENTS, LISTED_PARENTS = 10_000, 100
 _LONG = {name: f"coalesce(length(CAST({name} AS BLOB)), 0) > {SHORT}" for name in ("payload", "result_summary")}
 _CUT = [f"CASE WHEN {long} THEN NULL ELSE {name} END AS {name}" for name, long in _LONG.items()]
+_IS_CUT = f"{' OR '.join(_LONG.values())} AS truncated"
 
-JOB_COLUMNS = ", ".join([*_SMALL, "payload", "result_summary"])
-LISTED_COLUMNS = ", ".join([*_SMALL, *_CUT, f"{' OR '.join(_LONG.values())} AS truncated"])
-_NAMES = (*_PLAIN, "event_met_at", "progress", "error", "spec", *_TEXTS)
+JOB_COLUMNS = ", ".join([*_PLAIN, _EVENT_MET_AT, _PARENTS.format(MOST_PARENTS), *_SMALL, "payload", "result_summary"])
+LISTED_COLUMNS = ", ".join([*_PLAIN, _EVENT_MET_AT, _PARENTS.format(LISTED_PARENTS), *_SMALL, *_CUT, _IS_CUT])
+_NAMES = (*_PLAIN, "event_met_at", "parents", "progress", "error", "spec", *_TEXTS)
 
 _retries = msgspec.json.Decoder(list[Retry])
+_parents = msgspec.json.Decoder(list[str])
 _runs = msgspec.json.Decoder(list[RunView])
 _conditions = msgspec.json.Decoder(list[Condition])
 _environment = msgspec.json.Decoder(tuple[str, str, str | None, int])
@@ -78,6 +85,7 @@ def _fields(row: Any) -> dict[str, Any]:
         "job_id": fields["id"],
         "subject_key": fields["subject_key"] if lane else None,
         "generation": fields["generation"] if lane and (numbered or fields["generation"]) else None,
+        "parents": _parents.decode(fields["parents"]) if fields["parents"] else [],
         "superseded_by": fields["superseded_by"] or None,
         "execution_mode": fields["execution_mode"] or "EXTERNAL",
         "progress": _progress_of(fields["state"], fields["progress"]),

@@ -5,7 +5,7 @@ from typing import Any
 from aiosqlite import Connection
 
 from semantica_daemon.model.queue import Limits, stored_rules
-from semantica_daemon.model.reason import JobSituation, UnderWay
+from semantica_daemon.model.reason import MOST_AWAITED, AwaitedJob, JobSituation, UnderWay
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.wire.job_view import Condition
@@ -36,9 +36,18 @@ JOB = f"SELECT {', '.join(_COMPUTED.get(name, name) for name in COLUMNS + CONTEX
 CONDITIONS = """
 SELECT key, value, met_at
 FROM job_conditions
-WHERE job_id = :id AND substr(key, 1, 10) <> 'semantica:'
+WHERE job_id = :id AND substr(key, 1, 10) <> 'semantica:' AND substr(key, 1, 4) <> 'job:'
 ORDER BY key
 """
+# The jobs whose end it waits for.
+_AWAITED = """
+FROM job_conditions
+LEFT JOIN jobs AS other ON other.id = substr(key, -36)
+WHERE job_id = :id AND waiting = 1
+  AND ((key > 'job:' AND key < 'job;') OR (key > 'semantica:event:job:' AND key < 'semantica:event:job;'))
+"""
+AWAITED = f"SELECT substr(key, -36), value, other.state {_AWAITED} ORDER BY key LIMIT {MOST_AWAITED}"
+AWAITED_COUNT = f"SELECT count(*) {_AWAITED}"
 HIGHER = """
 SELECT count(*)
 FROM jobs INDEXED BY idx_jobs_pop
@@ -72,7 +81,7 @@ SELECT other.id, other.state
 FROM job_conditions
 JOIN jobs AS other ON other.id = substr(key, 5)
 WHERE job_id = :id AND key >= 'job:' AND key < 'job;' AND met_at IS NULL
-  AND other.finished_at IS NOT NULL AND other.state <> value
+  AND other.finished_at <= :finished_at AND other.state <> value
 LIMIT 1
 """
 RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_runs > 0"
@@ -99,17 +108,27 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dic
         "running": tuple(UnderWay(*row[:3]) for row in running),
         "lane_runs": next(lane_runs, None),
         "conditions": tuple(Condition(*row) for row in await db.execute_fetchall(CONDITIONS, {"id": job_id})),
+        **await _awaited(db, job_id),
     }
     if job["state"] == "QUEUED":
         counts = [next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)]
         found["ahead"] = sum(counts)
     if job["state"] == "CANCELLED":
-        for row in await db.execute_fetchall(FAILED_PARENT, {"id": job_id}):
+        for row in await db.execute_fetchall(FAILED_PARENT, {"id": job_id, "finished_at": job["finished_at"]}):
             found |= {"failed_parent": row[0], "failed_parent_state": row[1]}
     if job["awaits_turn"]:
         earlier = list(await db.execute_fetchall(EARLIER, job))
         found["earlier"] = earlier[0][0] if earlier else None
     return found
+
+
+async def _awaited(db: Connection, job_id: str) -> dict[str, Any]:
+    """A job may wait for 10,000 others: the first ones are named, the rest is counted."""
+    rows = list(await db.execute_fetchall(AWAITED, {"id": job_id}))
+    count = len(rows)
+    if count == MOST_AWAITED:
+        count = next(iter(await db.execute_fetchall(AWAITED_COUNT, {"id": job_id})))[0]
+    return {"awaited": tuple(AwaitedJob(*row) for row in rows), "more_awaited": count - len(rows)}
 
 
 async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:

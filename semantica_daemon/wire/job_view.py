@@ -75,7 +75,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     debounce_ms: Annotated[int | None, about("how long its lane must be quiet")]
     max_wait_ms: Annotated[int | None, about("bound on how long debounce_ms may postpone it")]
     parent_job_id: Annotated[str | None, about("the first of its parents")]
-    parents: Annotated[tuple[str, ...], about("the jobs that must be DONE before it starts")]
+    parent_count: Annotated[int, about("how many jobs must be DONE before it starts")]
+    parents: Annotated[list[str], about("their ids, in job.list of the first hundred; without those that were deleted")]
     chain_group_id: Annotated[str | None, about("group label")]
     user_tag: Annotated[str | None, about("tag")]
     payload: Annotated[Raw, about("what it works on")]
@@ -104,6 +105,15 @@ class JobView(Struct, frozen=True, kw_only=True):
     workspace_path: Annotated[str | None, about("its workspace folder")] = None
     archived_at: Annotated[int | None, about("when job.archive removed its files, epoch ms")] = None
     held_at: Annotated[int | None, about("since when job.hold keeps it from starting, epoch ms")] = None
+
+
+class ParentResult(Struct, frozen=True):
+    """What a job sees of one of its parents when it starts."""
+
+    job_id: Annotated[str, about("id of the parent")]
+    state: Annotated[str, about("how it has ended: DONE")]
+    result: Annotated[Raw, about("its result_summary")]
+    truncated: Annotated[bool, about("result is null because the results of all parents are larger than 64 MB")]
 
 
 class Retry(Struct, frozen=True):

@@ -15,8 +15,10 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
     job_id: Annotated[str | None, about("the other job that it is about")] = None
     queue: Annotated[str | None, about("the queue that it is about")] = None
+    state: Annotated[str | None, about("the state that the other job is in")] = None
+    count: Annotated[int | None, about("how many other jobs it is about, if they are not named")] = None
     key: Annotated[str | None, about("key of the event that it waits for")] = None
-    value: Annotated[str | None, about("value of the event that it waits for")] = None
+    value: Annotated[str | None, about("value of the event, or state of the other job, that it waits for")] = None
     ahead: Annotated[int | None, about("jobs before it in the queue")] = None
     running: Annotated[int | None, about("jobs that hold slots now")] = None
     slots: Annotated[int | None, about("slots there are")] = None

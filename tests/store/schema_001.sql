@@ -68,8 +68,9 @@ CREATE TABLE job_events (
 
 CREATE TABLE job_parents (
   job_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
+  ordinal INTEGER NOT NULL,  -- 0 is the first parent
   parent_id TEXT NOT NULL REFERENCES jobs(id) ON DELETE CASCADE CHECK (parent_id <> job_id),
-  PRIMARY KEY (job_id, parent_id)
+  PRIMARY KEY (job_id, ordinal)
 ) WITHOUT ROWID;
 
 CREATE TABLE job_retries (
@@ -310,7 +311,7 @@ CREATE INDEX idx_job_conditions_arrival ON job_conditions (key, value) WHERE wai
 
 CREATE INDEX idx_job_conditions_lookup ON job_conditions (key, value, job_id) WHERE waiting = 1;
 
-CREATE INDEX idx_job_parents_parent ON job_parents (parent_id);
+CREATE UNIQUE INDEX idx_job_parents_parent ON job_parents (parent_id, job_id);
 
 CREATE INDEX idx_job_retries_first ON job_retries (first_job_id);
 
@@ -451,7 +452,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (15, 0, 'add removed queues', '0016180371a2bb9994ec22c6448bb94f88034ab6235f6ad031ac021141848fd7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (16, 0, 'add parents', '7ef1e2b2d7bc97194d5a3e6ee9839f7f081361dd0865ad92dcda1c79ac18c335');
+VALUES (16, 0, 'add parents', '697f1d971b88a1be242f47516f0c24dd798d58662c22cc7af51a1c872bf6c7c1');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (17, 0, 'add groups', '96d532d1cc68a77359035a4bf16b1a61c8f0318ae417473b346cb696e0f09dc0');

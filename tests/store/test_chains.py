@@ -1,18 +1,23 @@
 """Chains: a job starts when its parents are DONE, and is cancelled with its descendants when one ends otherwise."""
 
+import sqlite3
+from collections.abc import Callable
 from typing import Any
 
+import aiosqlite
 import pytest
 
 from semantica_daemon.errors import InvalidParams, JobNotFound, ParentEnded
-from semantica_daemon.store import chains
+from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.store import chains, parents
 from semantica_daemon.store.database import Database
-from semantica_daemon.store.writes.enqueue import enqueue_many, forecast
+from semantica_daemon.store.run_transition import Claim
+from semantica_daemon.store.writes.enqueue import enqueue, enqueue_many, forecast
 from semantica_daemon.store.writes.retry import retry
 from semantica_daemon.wire.job import Acks, RetryParams
 from tests.builders import Store, admitted
 from tests.cases import each_case
-from tests.store.steps import BAD, HOPELESS, begin, claimed_ids, claims, end, put, states, stop, tick
+from tests.store.steps import BAD, GOOD, HOPELESS, begin, claimed_ids, claims, end, put, states, stop, tick
 
 
 def put_many(store: Store, *specs: dict[str, Any]) -> list[str]:
@@ -21,7 +26,16 @@ def put_many(store: Store, *specs: dict[str, Any]) -> list[str]:
 
 
 def parents_of(store: Store, job_id: str) -> list[str]:
-    return [row["parent_id"] for row in store.rows("SELECT parent_id FROM job_parents WHERE job_id = ?", job_id)]
+    links = store.rows("SELECT parent_id FROM job_parents WHERE job_id = ? ORDER BY ordinal", job_id)
+    return [link["parent_id"] for link in links]
+
+
+def delete(store: Store, job_id: str) -> None:
+    """What retention does to a job that has ended."""
+    store.connection.execute(
+        "DELETE FROM job_events WHERE job_number = (SELECT number FROM jobs WHERE id = ?)", (job_id,)
+    )
+    store.connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
 
 def reopened(store: Store) -> Database:
@@ -39,7 +53,7 @@ def test_a_child_starts_in_the_commit_that_ends_its_parent(store: Store) -> None
     assert states(store, child) == ["QUEUED"]
     assert claimed_ids(store) == [child]
     row = store.job(child)
-    assert (row["parent_job_id"], row["parents"]) == (parent.run.job_id, (parent.run.job_id,))
+    assert (row["parent_job_id"], row["parent_count"]) == (parent.run.job_id, 1)
     assert parents_of(store, child) == [parent.run.job_id]
 
 
@@ -92,20 +106,53 @@ def test_a_waiting_job_that_is_superseded_cancels_its_children(store: Store) -> 
     assert states(store, older, child) == ["SUPERSEDED", "CANCELLED"]
 
 
-def test_many_descendants_are_settled_in_small_transactions(store: Store) -> None:
-    parent = begin(store)
+def fan_out(store: Store, parent: str) -> None:
+    """10,000 children of one parent."""
     for _ in range(10):
-        put_many(store, *[{"parents": [parent.run.job_id]} for _ in range(100)])
-    end(store, parent, HOPELESS)
-    settled = 0
-    while left := store.rows("SELECT count(*) AS n FROM jobs WHERE state = 'SCHEDULED'")[0]["n"]:
-        assert 1000 - left - settled <= chains.MOST
-        settled = 1000 - left
+        put_many(store, *[{"parents": [parent]} for _ in range(1000)])
+
+
+def in_a_row(store: Store, parent: str) -> None:
+    """10,000 descendants, each the only child of the one before."""
+    for _ in range(10):
+        rest = [{"parents": [f"#{number}"]} for number in range(999)]
+        parent = put_many(store, {"parents": [parent]}, *rest)[-1]
+
+
+def commit_sizes(store: Store, ends: Claim, outcome: Outcome) -> list[int]:
+    """How many rows each commit has changed, until all descendants are settled. The scheduler is woken for the rest."""
+    before, sizes = store.connection.total_changes, []
+    end(store, ends, outcome)
+    while store.database.context.awaited.ended:
+        sizes.append(store.connection.total_changes - before)
+        before = store.connection.total_changes
         assert store.committed is not None
-        assert store.committed.due == store.now, "the scheduler is woken for the rest"
+        assert store.committed.due == store.now
         tick(store)
-    tick(store)
-    assert store.database.context.awaited.ended == {}, "a pass that finds no more"
+    return sizes
+
+
+def check_small_commits(store: Store, shape: Callable[[Store, str], None], outcome: Outcome, becomes: str) -> None:
+    """Of each job its row changes (twice if it becomes QUEUED), its gate and its event; and those of the parent."""
+    parent = begin(store)
+    shape(store, parent.run.job_id)
+    sizes = commit_sizes(store, parent, outcome)
+    assert len(sizes) >= 10_000 / chains.MOST
+    assert max(sizes) <= chains.MOST * 4 + 10
+    found = store.rows("SELECT count(*) AS n FROM jobs WHERE state = ?", becomes)
+    assert found == [{"n": 10_000}]
+
+
+def test_ten_thousand_children_are_cancelled_in_small_commits(forged: Store) -> None:
+    check_small_commits(forged, fan_out, HOPELESS, "CANCELLED")
+
+
+def test_ten_thousand_jobs_in_a_row_are_cancelled_in_small_commits(forged: Store) -> None:
+    check_small_commits(forged, in_a_row, HOPELESS, "CANCELLED")
+
+
+def test_ten_thousand_children_become_queued_in_small_commits(forged: Store) -> None:
+    check_small_commits(forged, fan_out, GOOD, "QUEUED")
 
 
 def test_a_restart_between_two_passes_loses_no_descendant(store: Store) -> None:
@@ -196,3 +243,98 @@ def test_a_plan_names_the_parents_it_would_wait_for(store: Store) -> None:
     assert planned.state == "SCHEDULED"
     assert [reason.job_id for reason in planned.reasons if reason.kind == "parent"] == [parent]
     assert store.rows("SELECT * FROM job_parents") == []
+
+
+def test_a_job_that_would_supersede_its_own_parent_is_refused(store: Store) -> None:
+    older = put(store, subject_key="s", schedule={"type": "AFTER", "delay_ms": 9}).job_id
+    for verb in (forecast, enqueue):
+        with pytest.raises(ParentEnded) as refused:
+            store.run(verb, admitted(subject_key="s", parents=[older]))
+        assert refused.value.details["path"] == "$.parents[0]"
+    assert states(store, older) == ["SCHEDULED"], "nothing was changed"
+
+
+def test_a_job_that_would_interrupt_its_own_parent_is_refused(store: Store) -> None:
+    older = begin(store, subject_key="s").run.job_id
+    with pytest.raises(ParentEnded):
+        put(store, subject_key="s", parents=[older], on_running="cancel")
+    child = put(store, subject_key="s", parents=[older])
+    assert child.state == "SCHEDULED", "with finish it is an ordinary parent"
+
+
+def test_a_job_may_wait_for_the_end_of_a_job_that_it_supersedes(store: Store) -> None:
+    older = put(store, subject_key="s", schedule={"type": "AFTER", "delay_ms": 9}).job_id
+    waits = {"type": "CONDITION", "conditions": {f"job:{older}": "SUPERSEDED"}, "wait_for_event": f"job:{older}"}
+    newer = put(store, subject_key="s", schedule=waits)
+    assert (newer.state, states(store, older)) == ("QUEUED", ["SUPERSEDED"])
+
+
+def test_a_refusal_names_the_parent_that_it_is_about(store: Store) -> None:
+    known = put(store).job_id
+    with pytest.raises(JobNotFound) as refused:
+        put(store, parent_job_id=known, parents=[known, known[:8], "deadbeef"])
+    assert (refused.value.number, refused.value.details["path"]) == (4001, "$.parents[2]")
+
+
+def test_parents_are_kept_once_and_in_order(store: Store) -> None:
+    first, second = put(store).job_id, put(store).job_id
+    child = put(store, parent_job_id=second, parents=[first[:10], second, first]).job_id
+    assert parents_of(store, child) == [second, first]
+    assert store.job(child)["parent_job_id"] == second
+
+
+def test_a_parent_that_is_deleted_takes_its_links_along(forged: Store) -> None:
+    parent = begin(forged)
+    end(forged, parent)
+    child = put(forged, parents=[parent.run.job_id]).job_id
+    delete(forged, parent.run.job_id)
+    assert parents_of(forged, child) == []
+    assert forged.job(child)["state"] == "QUEUED"
+
+
+def test_a_child_that_is_deleted_takes_its_links_along(forged: Store) -> None:
+    parent = begin(forged)
+    child = put(forged, parents=[parent.run.job_id]).job_id
+    stop(forged, child)
+    delete(forged, child)
+    assert forged.rows("SELECT * FROM job_parents") == []
+    assert end(forged, parent) == "DONE"
+
+
+def test_a_retry_of_a_job_that_has_run_does_without_parents_that_are_no_longer_stored(forged: Store) -> None:
+    parent = begin(forged)
+    end(forged, parent)
+    child = begin(forged, parents=[parent.run.job_id])
+    end(forged, child, HOPELESS)
+    delete(forged, parent.run.job_id)
+    assert forged.run(retry, RetryParams(job_id=child.run.job_id)).state == "QUEUED"
+
+
+def test_a_retry_of_a_job_that_has_not_run_is_refused_when_a_parent_is_no_longer_stored(forged: Store) -> None:
+    parent = begin(forged)
+    child = put(forged, parents=[parent.run.job_id]).job_id
+    end(forged, parent, HOPELESS)
+    delete(forged, parent.run.job_id)
+    with pytest.raises(ParentEnded):
+        forged.run(retry, RetryParams(job_id=child))
+
+
+def test_a_job_cannot_be_its_own_parent_whatever_writes_it(store: Store) -> None:
+    job_id = put(store).job_id
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute(chains.LINK, (job_id, 0, job_id))
+
+
+async def test_the_results_of_parents_are_bounded_together(store: Store) -> None:
+    ids = []
+    for number in range(3):
+        parent = begin(store)
+        end(store, parent, Outcome(result=f'"{number}{"x" * 97}"'))
+        ids.append(parent.run.job_id)
+    child = put(store, parents=ids).job_id
+    async with aiosqlite.connect(store.path) as db:
+        found = await parents.results(db, child, most=250)
+        everything = await parents.results(db, child)
+    assert [one.job_id for one in found] == ids
+    assert [(len(bytes(one.result)), one.truncated) for one in found] == [(100, False), (100, False), (4, True)]
+    assert not any(one.truncated for one in everything)

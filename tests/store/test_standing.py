@@ -15,7 +15,7 @@ from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.queue import ConfigureParams, PauseParams
 from semantica_daemon.wire.reason import Explanation
 from tests.builders import NOW, Store
-from tests.store.steps import BAD, LATER, begin, claims, emitted, end, make, put, stop, tick
+from tests.store.steps import BAD, HOPELESS, LATER, begin, claims, emitted, end, make, put, stop, tick
 from tests.store.timetable import MINUTE, made, schedule, template
 
 
@@ -189,3 +189,44 @@ async def test_a_sentence_for_a_full_queue_a_retry_and_a_quiet_lane(store: Store
     assert (await why(store, db, claimed.run.job_id)).summary.startswith("attempt 2 of 6 in ")
     quiet = put(store, subject_key="s", debounce_ms=300).job_id
     assert (await why(store, db, quiet)).summary == "its subject has to be quiet for 300ms more"
+
+
+async def test_parents_are_named_with_their_state(store: Store, db: aiosqlite.Connection) -> None:
+    running, waiting = begin(store).run.job_id, put(store).job_id
+    child = put(store, parents=[running, waiting]).job_id
+    found = await why(store, db, child)
+    assert [(reason.kind, reason.job_id, reason.state) for reason in found.reasons] == [
+        ("parent", *one) for one in sorted([(running, "RUNNING"), (waiting, "QUEUED")])
+    ]
+    assert f"job {running[:8]}, which it needs, is still running" in found.summary
+    assert found.estimated_start_at is None
+
+
+async def test_a_job_that_waits_for_any_end_or_for_a_failure(store: Store, db: aiosqlite.Connection) -> None:
+    other = begin(store).run.job_id
+    for schedule, end_of in (
+        ({"wait_for_event": f"job:{other}"}, "has ended"),
+        ({"conditions": {f"job:{other}": "FAILED"}}, "has ended as FAILED"),
+    ):
+        child = put(store, schedule={"type": "CONDITION", **schedule}).job_id
+        expected = f"job {other[:8]}, which it needs, is still running; it starts when that {end_of}"
+        assert (await why(store, db, child)).summary == expected
+
+
+async def test_of_many_parents_some_are_named_and_the_rest_is_counted(store: Store, db: aiosqlite.Connection) -> None:
+    parents = [put(store).job_id for _ in range(13)]
+    found = await why(store, db, put(store, parents=parents).job_id)
+    assert [reason.kind for reason in found.reasons] == ["parent"] * 10 + ["parents"]
+    assert found.reasons[-1].message == "it waits for 3 more jobs"
+
+
+async def test_a_cancel_is_not_blamed_on_a_parent_that_failed_later(store: Store, db: aiosqlite.Connection) -> None:
+    parent = begin(store)
+    child, other = put(store, parents=[parent.run.job_id]).job_id, put(store, parents=[parent.run.job_id]).job_id
+    stop(store, child)
+    store.now += 5
+    end(store, parent, HOPELESS)
+    assert (await why(store, db, child)).summary == "cancelled"
+    assert (await why(store, db, other)).summary == (
+        f"cancelled: it needed job {parent.run.job_id[:8]}, which ended as FAILED"
+    )

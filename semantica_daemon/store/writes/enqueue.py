@@ -108,8 +108,9 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     if decided.existing is not None:
         known = decided.existing
         return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
-    job = chains.with_gates(tx, job)
-    begins, planned = _begins(tx, job, decided), decided.plan
+    planned = decided.plan
+    job = chains.with_gates(tx, job, planned)
+    begins = _begins(tx, job, decided)
     reasons = start.start_reasons(job, begins, tx.now, decided.lane_busy(job.spec.job_type))
     return Forecast(
         planned.supersede,
@@ -139,7 +140,7 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     job_id = tx.ids.job()
     if decided.repeats is not None:
         job = _as_retry(tx, job, job_id, decided.repeats)
-    job = chains.with_gates(tx, job)
+    job = chains.with_gates(tx, job, planned)
     begins = _begins(tx, job, decided)
     if decided.live:
         _make_way(tx, job_id, planned, decided.live)

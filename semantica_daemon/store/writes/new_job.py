@@ -119,7 +119,7 @@ def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
     rest = RestOfSpec(**dict(zip(REST, values, strict=True)))
     extra = {
         "on_running": decided.on_running, "template_id": job.origin.template_id, "spec_hash": job.spec_hash,
-        "trace_flags": job.spec.trace_flags, "parents": job.parents,
+        "trace_flags": job.spec.trace_flags, "parent_count": len(job.parents),
     }  # fmt: skip
     return stored(msgspec.structs.replace(rest, **extra))
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from semantica_daemon.errors import NotEnded, SecretLost
+from semantica_daemon.errors import NotEnded, ParentEnded, SecretLost
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob, Origin
 from semantica_daemon.model.job import lost_secrets
 from semantica_daemon.model.spec import rest_of
-from semantica_daemon.store import environments, find, gates
+from semantica_daemon.store import chains, environments, find, gates
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import new_job
 from semantica_daemon.store.writes.decide import decide_retry
@@ -22,7 +22,10 @@ from semantica_daemon.wire.job import IMMEDIATE, Ack, JobSpec, RetryParams, Sche
 # Columns that are fields of JobSpec by the same name; those of `new_job.COLUMNS` are too.
 SAME = ("queue", "job_type", "execution_mode", "trace_id")
 NEEDS = ("wait_for_idle", "require_charging")
-OTHERS = ("subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "environment_id", "payload", "spec")
+OTHERS = (
+    "id", "subject_key", "generation", "schedule_id", *NEEDS, "env_vars", "environment_id", "run_count", "payload",
+    "spec",
+)  # fmt: skip
 COLUMNS = (*SAME, *new_job.COLUMNS, *OTHERS)
 ENDED_JOB = f"SELECT {', '.join(COLUMNS)} FROM jobs WHERE number = :number"
 # Fields that delayed the start of the old job, or that identify the request which added it.
@@ -54,7 +57,7 @@ def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[
     fields |= {name: rest[name] for name in (*new_job.REST, "on_running") if name not in NOT_REPEATED}
     fields |= {"payload": msgspec.json.decode(job["payload"]) if payload is None else payload}
     fields |= {
-        "parents": list(rest["parents"]) or None,
+        "parents": _parents(tx, job) if rest["parent_count"] else None,
         "subject_key": job["subject_key"] or None,
         "env_vars": _variables(job["env_vars"]),
     }
@@ -63,6 +66,15 @@ def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[
     if job["deadline"] is not None and job["deadline"] <= tx.now:
         return JobSpec(**fields | {"deadline": None}), ("the deadline has passed: the retry has none",)
     return JobSpec(**fields), ()
+
+
+def _parents(tx: Tx, job: dict[str, Any]) -> list[str]:
+    """Those that are still stored. The parents of a job that has run were all DONE, so it does not need the others."""
+    found = [row[0] for row in tx.execute(chains.PARENTS, {"job_id": job["id"]}).fetchall()]
+    if len(found) < rest_of(job["spec"]).parent_count and not job["run_count"]:
+        problem = f"a job that job {job['id']} needs is no longer stored, and how it ended is not known"
+        raise ParentEnded(problem, "enqueue the job again, without that parent", job_id=job["id"])
+    return found
 
 
 def _with_environment(tx: Tx, job: AdmittedJob, environment_id: int | None) -> tuple[AdmittedJob, tuple[str, ...]]:
