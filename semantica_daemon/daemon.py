@@ -293,6 +293,7 @@ def run_dependencies(setting: Setting, opened: OpenResources, commands: CommandQ
         spawn_settings=settings,
         run_tokens={},
         attachments=Attachments(),
+        readers=opened.readers,
     )
 
 

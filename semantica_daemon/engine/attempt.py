@@ -18,16 +18,19 @@ from semantica_daemon.clock import Clock, Timer
 from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.handlers import Handlers
+from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.reporter import Reporter, storable
 from semantica_daemon.engine.secrets import Secrets
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.model.outcome import LOST, PAST_DEADLINE, SHUT_DOWN, Outcome, Stop, timed_out
 from semantica_daemon.processes.cgroups import CgroupRoot
+from semantica_daemon.store import parents
 from semantica_daemon.store.database import LARGE, Command
 from semantica_daemon.store.run_transition import Begun, Claim, Running
 from semantica_daemon.store.writes.begin import begin
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.report import unresponsive
+from semantica_daemon.wire.job_view import ParentResult
 from semantica_daemon.wire.run import Error
 
 log = structlog.get_logger()
@@ -65,6 +68,7 @@ class RunDependencies(Struct):
     spawn_settings: SpawnSettings
     run_tokens: dict[str, Running]
     attachments: Attachments
+    readers: Readers
 
 
 class Work(Protocol):
@@ -106,6 +110,10 @@ class Attempt:
     @property
     def is_stopping(self) -> bool:
         return self._stop_cause is not None
+
+    async def read_parents(self) -> list[ParentResult]:
+        """The results of the parents of its job: they are DONE, so that their results do not change any more."""
+        return await self.dependencies.readers.query(parents.results, self.claim.run.job_id)
 
     def stop(self, cause: Stop) -> None:
         """Asks the run to stop and starts its grace period; only the first cause counts. A limit that passes after the

@@ -4,13 +4,14 @@ import asyncio
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Struct
 
+from semantica_daemon.engine.parents import ParentJob
 from semantica_daemon.engine.reporter import LONGEST_LINE, Reporter, storable
 from semantica_daemon.errors import StartRefused
 from semantica_daemon.failures import Retry
@@ -26,6 +27,9 @@ GROUP = "semantica.handlers"
 
 class Context:
     """The `ctx` of a handler: its run, and methods to report on it. Every method may be called from any thread."""
+
+    parents: Sequence[ParentJob] = ()
+    """The jobs that had to be DONE before this one, with their results, in the order in which they were named."""
 
     def __init__(self, job_id: str, attempt: int, reporter: Reporter) -> None:
         self.job_id = job_id

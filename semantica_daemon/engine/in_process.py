@@ -9,6 +9,7 @@ import msgspec
 
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.handlers import Context, Handler
+from semantica_daemon.engine.parents import ParentJob
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
 from semantica_daemon.failures import Infra, Retry
@@ -29,6 +30,8 @@ class InProcess:
 
     async def run(self) -> Outcome:
         """Returns an Outcome whatever the handler raises."""
+        if self._attempt.claim.spec.parent_count:
+            self._context.parents = [ParentJob(one) for one in await self._attempt.read_parents()]
         if self._attempt.is_stopping:
             return STOPPED_BEFORE_START
         self._attempt.start_timeout()

@@ -26,17 +26,26 @@ class SecretsLost(Exception):
     """Secret variables live in memory only; the daemon was restarted since the job was enqueued."""
 
 
+def workspace_of(claim: Claim, settings: SpawnSettings) -> str:
+    return f"{settings.workspaces}/{claim.run.job_id}"
+
+
 def spawn_request(
-    claim: Claim, settings: SpawnSettings, secrets: dict[str, str], token: str, attachment: Attachment | None
+    claim: Claim,
+    settings: SpawnSettings,
+    secrets: dict[str, str],
+    token: str,
+    attachment: Attachment | None,
+    parents: dict[str, str],
 ) -> SpawnRequest:
     """Raises SecretsLost if a secret variable that was set by name is not among `secrets`. The first run of a job has
-    `job.log`, the second `job.2.log`."""
+    `job.log`, the second `job.2.log`. `parents`: the variable with the results of its parents, if it has parents."""
     given = _variables.decode(claim.env_vars) if claim.env_vars else {}
     if lost := [name for name in lost_secrets(given) if name not in secrets]:
         names = ", ".join(lost)
         raise SecretsLost(f"the daemon was restarted and no longer knows {names}: hand the job in again")
     command = _command_line.decode(claim.payload)
-    workspace = f"{settings.workspaces}/{claim.run.job_id}"
+    workspace = workspace_of(claim, settings)
     number = "" if claim.run.run_number == 1 else f".{claim.run.run_number}"
     output, result = f"{workspace}/output", f"{workspace}/result{number}.json"
     places = {"SEMANTICA_WORKSPACE": workspace, "SEMANTICA_OUTPUT": output, "SEMANTICA_RESULT": result}
@@ -46,7 +55,7 @@ def spawn_request(
         run_id=claim.run.run_id,
         argv=command.argv,
         cwd=command.cwd or settings.home,
-        env=_environment(claim, settings, given | secrets, {**places, "SEMANTICA_RUN_TOKEN": token}),
+        env=_environment(claim, settings, given | secrets, {**places, **parents, "SEMANTICA_RUN_TOKEN": token}),
         umask=DEFAULT_UMASK if command.umask is None else command.umask,
         stdin=command.stdin,
         workspace=workspace,

@@ -13,11 +13,11 @@ from typing import TypeVar
 import structlog
 
 from semantica_daemon import failpoints
-from semantica_daemon.engine import results
+from semantica_daemon.engine import parents, results
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.engine.results import Result
-from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request
+from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request, workspace_of
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
 from semantica_daemon.errors import NotSupported
 from semantica_daemon.model.outcome import ESCAPED, STOPPED_BEFORE_START, Outcome
@@ -116,7 +116,10 @@ class SubprocessRun:
         claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
         secrets = self._attempt.dependencies.secrets.of(self._job_id)
         try:
-            request = spawn_request(claim, settings, secrets, self._token, self._attachment)
+            given = await self._parent_variables() if claim.spec.parent_count else {}
+            request = spawn_request(claim, settings, secrets, self._token, self._attachment, given)
+        except OSError as error:
+            return _not_started(SpawnFailed(self._run_id, str(error), "workspace", error.errno or 0, True))
         except SecretsLost as lost:
             return Outcome(error=Error("E_SECRET_LOST", "permanent", str(lost)))
         except NotSupported as refused:
@@ -133,6 +136,17 @@ class SubprocessRun:
             await self._pause()  # so that a supervisor that dies at once is not started again and again
             return outcome
         return await self._until_exit(report, request)
+
+    async def _parent_variables(self) -> dict[str, str]:
+        """Raises OSError if the file of a large result cannot be written."""
+        found = await self._attempt.read_parents()
+        workspace = workspace_of(self._attempt.claim, self._attempt.dependencies.spawn_settings)
+        if any(one.truncated for one in found):
+            self._attempt.reporter.line(Line("results of its parents are left out: they are larger than 64 MB", "warn"))
+        text = parents.document(found, self._attempt.claim.spec.parent_count)
+        if parents.is_large(text):
+            return await _in_thread(parents.variables, text, workspace)
+        return parents.variables(text, workspace)
 
     async def _spawn(self, request: SpawnRequest) -> RunReport | None:
         """Returns the first report on the run. Requests again while no process or descriptor is free; None if the run

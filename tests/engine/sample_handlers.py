@@ -67,6 +67,14 @@ async def about(ctx: Context, payload: dict[str, Any]) -> dict[str, Any]:
     return {"job_id": ctx.job_id, "attempt": ctx.attempt, "cancelled": ctx.cancelled, "workspace": ctx.workspace}
 
 
+async def see_parents(ctx: Context, payload: dict[str, Any]) -> list[Any]:
+    return [[parent.job_id, parent.state, parent.result] for parent in ctx.parents]
+
+
+def see_parents_in_thread(ctx: Context, payload: dict[str, Any]) -> list[Any]:
+    return [[parent.job_id, parent.state, parent.result] for parent in ctx.parents]
+
+
 async def hold(ctx: Context, payload: dict[str, Any]) -> str:
     """Stays at its door, and goes at once when it is cancelled."""
     door = doors[payload["door"]]
@@ -290,6 +298,7 @@ async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
 
 
 HANDLERS = (
+    see_parents, see_parents_in_thread,
     typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, watchful, busy, talk, talk_async, chatter,
     odd_words, huge_progress, unsayable, fail, fail_async, ask_again, ask_again_async, fail_chained, deep, give,
     give_async, watch_loop,

@@ -204,11 +204,11 @@ async def test_parents_are_named_with_their_state(store: Store, db: aiosqlite.Co
 
 async def test_a_job_that_waits_for_any_end_or_for_a_failure(store: Store, db: aiosqlite.Connection) -> None:
     other = begin(store).run.job_id
-    for schedule, end_of in (
+    for waits, end_of in (
         ({"wait_for_event": f"job:{other}"}, "has ended"),
         ({"conditions": {f"job:{other}": "FAILED"}}, "has ended as FAILED"),
     ):
-        child = put(store, schedule={"type": "CONDITION", **schedule}).job_id
+        child = put(store, schedule={"type": "CONDITION", **waits}).job_id
         expected = f"job {other[:8]}, which it needs, is still running; it starts when that {end_of}"
         assert (await why(store, db, child)).summary == expected
 
