@@ -57,6 +57,7 @@ from semantica_daemon.rpc.methods import job, machine, protocol, queue, reservat
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.attach import AttachMethods
 from semantica_daemon.rpc.methods.event import EventMethods
+from semantica_daemon.rpc.methods.execute import ExecuteMethods
 from semantica_daemon.rpc.methods.run import RunMethods
 from semantica_daemon.rpc.server import Server
 from semantica_daemon.rpc.socket_file import SocketFile
@@ -146,6 +147,7 @@ class Daemon:
         log_root = self.run_dependencies.spawn_settings.log_root
         output = Output(readers, self.feed, self.dispatcher.command, log_root)
         explainer, attachments = Explainer(readers, self.machine, limits, clock), self.run_dependencies.attachments
+        enqueuing = job.Enqueuing(opened.admission, attachments)
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
 
         async def get_config(params: ConfigParams) -> dict[str, Any]:
@@ -160,7 +162,8 @@ class Daemon:
         )  # fmt: skip
         return bind(
             {
-                **job.bindings(opened.admission, readers, waiting, output, explainer, attachments),
+                **job.bindings(enqueuing, readers, waiting, output, explainer),
+                **ExecuteMethods(enqueuing, reservations, waiting, readers).bindings(),
                 **AttachMethods(attachments).bindings(),
                 **RunMethods(self.run_dependencies.run_tokens).bindings(),
                 **EventMethods(self.feed, readers, waiting, explainer, clock).bindings(),

@@ -33,7 +33,7 @@ class ConnectionCall(Struct, frozen=True, gc=False):
     turn (`Calls.turn`) before it loads the reply into memory; for all others the connection does, before they begin."""
 
     function: Callable[[Any, Any], Awaitable[Any]]
-    writes: ClassVar[bool] = False
+    writes: bool = False
 
 
 class Immediate(Struct, frozen=True, gc=False):

@@ -114,12 +114,13 @@ class Transport(asyncio.BufferedProtocol):
     def close_if_gone(self) -> None:
         """Closes the connection if its client is gone. Only the socket can show that: otherwise the client looks like
         one that has half-closed, or like one whose messages are not read."""
-        if self.closing or self._transport is None or not (self._eof or self._paused):
-            return
-        if peer.is_gone(self._descriptor):
+        if (self._eof or self._paused) and not self.closing and self.client_is_gone():
             self._receiver.on_client_gone()
-            if self._eof:
+            if self._eof and self._transport is not None:
                 self._transport.abort()
+
+    def client_is_gone(self) -> bool:
+        return self.closing or (self._transport is not None and peer.is_gone(self._descriptor))
 
     # Called by asyncio
 

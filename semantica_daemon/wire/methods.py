@@ -8,6 +8,7 @@ from semantica_daemon.wire import (
     admin,
     attach,
     event,
+    execute,
     job,
     machine,
     protocol,
@@ -50,6 +51,8 @@ METHODS = (
     Method("job.list", job.ListParams, job.JobPage, "jobs by filters, a page at a time"),
     Method("job.wait", job.WaitParams, job.WaitResult, "wait for the end of a job", waits=True),
     Method("job.cancel", job.CancelParams, job.CancelResult, "cancel by id, tag, group, subject or queue", waits=True),
+    Method("job.execute", execute.ExecuteParams, execute.ExecuteResult,
+           "run a job at once under a reservation, and wait for its end", waits=True),
     Method("job.retry", job.RetryParams, job.Ack, "enqueue a job that has ended once more, as a new job"),
     Method("job.explain", job.JobParams, Explanation, "why a job has not started, as reasons and as a sentence"),
     Method("job.logs", job.LogsParams, job.LogChunk, "the output of a run, by byte offset", waits=True),
@@ -108,7 +111,7 @@ NOTIFICATIONS = (
 
 # Of the protocol, and refused as not supported until a later version brings them.
 LATER = {
-    "job": "update move hold release archive execute export",
+    "job": "update move hold release archive export",
     "group": "create get list cancel",
     "worker": "register claim heartbeat complete fail leave list",
     "artifact": "list verify",

@@ -246,3 +246,13 @@ async def get_reservation(real: Harness) -> Any:
     ended = await real.call("reservation.get", reservation_id=made["reservation_id"])
     assert ended["reservation"] == found["reservation"] | {"status": "RELEASED"}
     return found
+
+
+@shows("job.execute")
+async def execute(real: Harness) -> Any:
+    answer = await real.call("job.execute", **NOOP)
+    assert (answer["job"]["state"], answer["existing"], answer["superseded"]) == ("DONE", False, [])
+    kinds = [event["event_type"] for event in (await real.call("event.list"))["events"]]
+    assert kinds[-4:-1] == ["reservation.acquired", "job.started", "job.done"]
+    assert kinds[-1] == "reservation.released"
+    return answer

@@ -39,12 +39,7 @@ class Enqueuing(Struct, frozen=True):
 
 
 def bindings(
-    admission: Admission,
-    readers: Readers,
-    waiting: Waiting,
-    output: Output,
-    explainer: Explainer,
-    attachments: Attachments,
+    enqueuing: Enqueuing, readers: Readers, waiting: Waiting, output: Output, explainer: Explainer
 ) -> dict[str, Binding]:
     async def get(params: wire.JobParams) -> JobWithRuns:
         return await readers.query(reads.job, params.job_id)
@@ -63,11 +58,10 @@ def bindings(
         await connection.calls.turn()
         return chunk
 
-    enqueuing = Enqueuing(admission, attachments)
     return {
         "job.enqueue": Write(enqueue.enqueue, enqueuing.admit),
         "job.enqueue_many": Write(enqueue.enqueue_many, enqueuing.admit_all),
-        "job.plan": Write(enqueue.forecast, admission.admit),
+        "job.plan": Write(enqueue.forecast, enqueuing.admission.admit),
         "job.get": Call(get),
         "job.list": Call(readers.taking_params(listing.jobs)),
         "job.wait": ConnectionCall(wait),

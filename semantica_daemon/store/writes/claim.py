@@ -7,8 +7,10 @@ from semantica_daemon.model import state
 from semantica_daemon.store import run_transition, transition
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.ready import BLOCKED, WIDTH, Place, Source
+from semantica_daemon.store.reservations import Reservation
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.reservations import settle
 
 # The next jobs of one source: each can be started, unless its deadline or TTL has passed.
 POP = f"""
@@ -20,18 +22,43 @@ LIMIT ?
 """
 # The same for jobs without key and group: binding two NULLs takes more time than the rest of the statement's start.
 POP_PLAIN = POP.replace("key IS ?", "key IS NULL").replace("group_id IS ?", "group_id IS NULL")
+# The job that job.execute runs, unless its lane has no room for it.
+RESERVED = f"""
+SELECT {run_transition.START_COLUMNS}, queue, claim_class, concurrency_key, chain_group_id
+FROM jobs
+WHERE id = ? AND state = 'QUEUED' AND NOT claim_class & 4
+"""
 
 
 def claim(tx: Tx) -> list[Claim]:
     """Claims in the order of all queues together: priority, position, created_at, id."""
-    claims: list[Claim] = []
     if tx.reservations.active is not None:
-        return claims
+        return _claim_reserved(tx, tx.reservations.active)
+    claims: list[Claim] = []
     while (best := tx.ready.best(tx.facts, tx.now)) is not None:
         claims += _take(tx, *best)
     if tx.counts.has_rates:
         tx.wake_at(tx.ready.next_opening)
     return claims
+
+
+def _claim_reserved(tx: Tx, reservation: Reservation) -> list[Claim]:
+    """Claims the job of the reservation and no other. It needs no free slot; a pause and the rate of its queue do not
+    hold it back. Its lane, its key and its group do, because they keep jobs from running beside each other."""
+    row = tx.execute(RESERVED, (reservation.job_id,)).fetchone() if reservation.job_id is not None else None
+    if row is None:
+        return []
+    if _is_too_late(tx, row):
+        settle(tx)
+        return claim(tx)
+    *columns, queue, claims, key, group = row
+    if (full := tx.rooms.full_room(queue, key, group, tx.now)) is not None:
+        tx.wake_at(full[1])
+        return []
+    starts: list[tuple[Any, ...]] = []
+    claimed = run_transition.start(tx, (queue, claims, key, group), tuple(columns), starts)
+    tx.connection.executemany(run_transition.START, starts)
+    return [claimed]
 
 
 def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:

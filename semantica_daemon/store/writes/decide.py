@@ -115,6 +115,15 @@ def decide_retry(tx: Tx, job: AdmittedJob, generation: int, force: bool) -> Enqu
     return decided
 
 
+def decide_direct(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
+    """For a job that starts at once: the limit of its queue does not apply to it, because it does not wait there."""
+    spec = job.spec
+    found = _by_key(tx, spec, job.spec_hash) if spec.idempotency_key is not None else None
+    if found is not None:
+        return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
+    return _plan(tx, spec, spec.on_running or tx.counts.rules(spec.queue).on_running or "finish")
+
+
 def check_room(tx: Tx, queue: str, decided: EnqueueDecision) -> None:
     """Raises QueueFull if the queue has no room for the job."""
     limit = tx.counts.rules(queue).max_queued or 0

@@ -63,11 +63,16 @@ def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
     decided = decide(tx, job)
     if decided.existing is None:
         return carry_out(tx, job, decided)
+    return join(tx, job, decided.existing, decided.by_key)
+
+
+def join(tx: Tx, job: AdmittedJob, existing: Ack, by_key: bool) -> Ack:
+    """The reply for a job that is known already; `by_key`: by its idempotency key."""
     if job.spec.attach_id is not None:
         tx.attached.append((job.spec.attach_id, None))
-    if job.spec.idempotency_key is not None and not decided.by_key:
-        _keep_key(tx, job.spec, decided.existing.job_id, job.spec_hash)
-    return decided.existing
+    if job.spec.idempotency_key is not None and not by_key:
+        _keep_key(tx, job.spec, existing.job_id, job.spec_hash)
+    return existing
 
 
 def enqueue_many(tx: Tx, jobs: list[AdmittedJob]) -> Acks:

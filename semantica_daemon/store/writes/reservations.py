@@ -34,7 +34,7 @@ def acquire(tx: Tx, params: AcquireParams) -> Acquired:
     """Raises Reserved while another reservation is ACTIVE; `engine/reservations` waits for its end."""
     if params.reservation_id is not None:
         return _extend(tx, params)
-    _end_if_over(tx)
+    end_if_over(tx)
     if tx.reservations.active is not None:
         raise taken(tx.reservations.active)
     made = insert(tx, tx.ids.job(), params.reserved_by, params.ttl_ms)
@@ -89,7 +89,7 @@ def _active(tx: Tx, reservation_id: str, reserved_by: str | None) -> Reservation
 
 def settle(tx: Tx) -> None:
     """Ends the ACTIVE reservation if its time is over or its job has ended."""
-    _end_if_over(tx)
+    end_if_over(tx)
     active = tx.reservations.active
     if active is None or active.job_id is None:
         return
@@ -97,7 +97,7 @@ def settle(tx: Tx) -> None:
         end(tx, active, "RELEASED", f"job {active.job_id} has ended")
 
 
-def _end_if_over(tx: Tx) -> None:
+def end_if_over(tx: Tx) -> None:
     active = tx.reservations.active
     if active is not None and active.expires_at <= tx.now:
         end(tx, active, "EXPIRED", f"the reservation of {active.reserved_by} has expired", "warn")
@@ -118,7 +118,7 @@ def release_direct(tx: Tx, reason: str) -> None:
 
 def recover_reservation(tx: Tx, request: None) -> None:
     """At start: an expired reservation becomes EXPIRED, that of a job.execute RELEASED; a client's own stays."""
-    _end_if_over(tx)
+    end_if_over(tx)
     release_direct(tx, "the daemon was restarted")
     active = tx.reservations.active
     if active is not None:

@@ -1,0 +1,40 @@
+"""`job.execute`: runs a job directly, under a reservation of its own."""
+
+import asyncio
+
+from msgspec import Struct
+
+from semantica_daemon.engine.readers import Readers
+from semantica_daemon.engine.reservations import ReservationCalls
+from semantica_daemon.engine.waiting import Waiting
+from semantica_daemon.model.direct import check_direct
+from semantica_daemon.rpc.binding import Binding, ConnectionCall
+from semantica_daemon.rpc.connection import Connection
+from semantica_daemon.rpc.methods.job import Enqueuing
+from semantica_daemon.store import reads
+from semantica_daemon.wire.execute import ExecuteParams, ExecuteResult
+from semantica_daemon.wire.job import JobSpec
+
+
+class ExecuteMethods(Struct, frozen=True):
+    enqueuing: Enqueuing
+    reservations: ReservationCalls
+    waiting: Waiting
+    readers: Readers
+
+    def bindings(self) -> dict[str, Binding]:
+        return {"job.execute": ConnectionCall(self._execute, writes=True)}
+
+    async def _execute(self, connection: Connection, params: ExecuteParams) -> ExecuteResult:
+        until = asyncio.get_running_loop().time() + params.wait_ms / 1000
+        spec = JobSpec(**{name: getattr(params, name) for name in JobSpec.__struct_fields__})
+        check_direct(spec)
+        ack = await self.reservations.execute(
+            self.enqueuing.admit(spec), params.wait_ms, connection.transport.client_is_gone
+        )
+        if params.wait_for == "end":
+            left = until - asyncio.get_running_loop().time()
+            await self.waiting.until_ended(ack.job_id, max(0, round(left * 1000)))
+        await connection.calls.turn()
+        job = await self.readers.query(reads.job, ack.job_id)
+        return ExecuteResult(job, ack.existing, ack.superseded, ack.warnings)
