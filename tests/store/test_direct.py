@@ -10,11 +10,11 @@ from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.writes.direct import execute
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.lifecycle import stopping
-from semantica_daemon.store.writes.queues import pause
+from semantica_daemon.store.writes.queues import configure, pause
 from semantica_daemon.store.writes.recover import recover
 from semantica_daemon.store.writes.reservations import acquire, recover_reservation, release
 from semantica_daemon.store.writes.templates import put as put_template
-from semantica_daemon.wire.queue import PauseParams
+from semantica_daemon.wire.queue import ConfigureParams, PauseParams, Rate
 from semantica_daemon.wire.reservation import AcquireParams, ReleaseParams
 from semantica_daemon.wire.run import Error
 from semantica_daemon.wire.template import PutTemplateParams
@@ -204,3 +204,28 @@ def test_a_crash_releases_it_at_the_next_start(forged: Store, on_interrupt: str)
     expected = [waiting] if on_interrupt == "fail" else [waiting, claimed.run.job_id]
     assert claimed_ids(opened) == expected, "in the order of the queue, as any other"
     opened.close()
+
+
+def test_its_key_holds_it_back_until_the_other_run_is_gone(store: Store) -> None:
+    older = begin(store, concurrency_key="repo")
+    other = put(store, priority=100).job_id
+    ack = store.run(execute, admitted(concurrency_key="repo"), claiming=True)
+    assert states(store, ack.job_id) == ["QUEUED"]
+    end(store, older)
+    assert claimed_ids(store) == [ack.job_id]
+    assert states(store, other) == ["QUEUED"]
+
+
+def test_it_may_take_more_slots_than_there_are(store: Store) -> None:
+    claimed = run_now(store, slots=9)
+    waiting = put(store).job_id
+    end(store, claimed)
+    assert claimed_ids(store) == [waiting]
+
+
+def test_the_rate_of_its_queue_does_not_hold_it_back(store: Store) -> None:
+    store.run(configure, ConfigureParams("r", rate=Rate(1, 60_000)))
+    end(store, begin(store, queue="r"))
+    end(store, run_now(store, queue="r"))
+    put(store, queue="r")
+    assert claimed_ids(store) == []
