@@ -7,7 +7,7 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
-    "run", "add", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
+    "run", "add", "map", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
     "status", "events", "queue", "rpc", "config", "paths", "version", "completions",
@@ -19,6 +19,7 @@ semantica: background jobs on this machine that are neither lost nor repeated
 
   semantica run -- make test                       run it as a job: live output, its exit code; Ctrl-C leaves it running
   semantica add -- make test                       add it to the queue and return; prints the job's id
+  semantica map -j 4 -- gzip {} ::: *.log          run it once for each item, 4 at a time; goes on after a crash
   semantica add --newest-wins a.py -- lint a.py    of several saves of a.py only the newest is run
   semantica add --on-event git:commit -- make docs start it when the event was emitted
   semantica status                                 what is running, what is waiting, how the last jobs ended
@@ -26,14 +27,15 @@ semantica: background jobs on this machine that are neither lost nor repeated
 jobs
   run      run a command as a job and follow it      show     everything about one job
   add      add a job, print its id                   logs     the output of a job; -f follows it
-  plan     what `add` would do                       wait     wait for jobs; returns their exit code
+  map      run a command for each of many items      wait     wait for jobs; returns their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
+  plan     what `add` would do                       retry    run a job that has ended once more
   called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
 
 when jobs start
   why      why a job has not started                 emit     emit an event; `on KEY` runs a command at each one
   schedule jobs added again and again: list, put …   machine  is it idle, is it on mains power, by which source
-  template jobs stored under a name: put, run …      retry    run a job that has ended once more
+  template jobs stored under a name: put, run …
 
 the daemon
   status   one screen of everything                  stop     stop it, after the grace period of running jobs

@@ -74,7 +74,7 @@ class Interrupts:
         how = f"follow it with `semantica logs -f {name}`, cancel it with `semantica cancel {name}`"
         ends = "; its stdin ends now" if self._stdin is not None and self._stdin.is_open else ""
         self._terminal.note(f"job {name} {what}; {how}{' or another Ctrl-C now' if is_ctrl_c else ''}{ends}")
-        if not is_ctrl_c or _next_signal(AGAIN_WITHIN_S) != signal.SIGINT:
+        if not is_ctrl_c or next_signal(AGAIN_WITHIN_S) != signal.SIGINT:
             raise Detached
 
     def _call(self, method: str, **params: Any) -> Any:
@@ -97,7 +97,7 @@ class Interrupts:
         raise Detached
 
 
-def _next_signal(seconds: float) -> int:
+def next_signal(seconds: float) -> int:
     """The number of the next blocked signal; SIGALRM if none comes in time. macOS has no sigtimedwait."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
     signal.setitimer(signal.ITIMER_REAL, seconds)

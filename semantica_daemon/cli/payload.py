@@ -40,7 +40,7 @@ def _changes_to_template(arguments: Any) -> Json:
 def _changes(arguments: Any) -> Json:
     payload = _payload(arguments)
     if arguments.cwd is not None:
-        payload["cwd"] = _folder(arguments.cwd)
+        payload["cwd"] = folder(arguments.cwd)
     if arguments.umask is not None:
         payload["umask"] = arguments.umask
     if arguments.stdin:
@@ -93,22 +93,23 @@ def _command(arguments: Any) -> Json:
         raise CommandFailed("a command and --payload are both given", "give only one of them")
     umask = current_umask() if arguments.umask is None else arguments.umask
     job_type = arguments.type or job_type_of(argv, arguments.subject or arguments.newest_wins)
-    found: Json = command_fields(argv, _folder(arguments.cwd), umask, job_type)
+    found: Json = command_fields(argv, folder(arguments.cwd), umask, job_type)
     if arguments.stdin:
         found["payload"]["stdin"] = _stdin_to_store()
     return found
 
 
-def _folder(given: str | None) -> str:
+def folder(given: str | None) -> str:
+    """The folder that --cwd names, as an absolute path."""
     try:
         here = "/" if given and os.path.isabs(given) else os.getcwd()
     except FileNotFoundError:
         hint = "change to another folder, or give --cwd with an absolute path"
         raise CommandFailed("the current folder does not exist any more", hint, DATA) from None
-    folder = os.path.normpath(os.path.join(here, given)) if given else here
-    if not os.path.isdir(folder):
+    found = os.path.normpath(os.path.join(here, given)) if given else here
+    if not os.path.isdir(found):
         raise CommandFailed(f"--cwd {given}: there is no such folder", exit_code=DATA)
-    return check_text(folder, "the folder")
+    return check_text(found, "the folder")
 
 
 def _stdin_to_store() -> str:
@@ -134,11 +135,11 @@ def _environment(arguments: Any) -> Json:
     """The caller's whole environment, or the short list of it, and the variables named by --env: those that are not
     UTF-8 as a part of the environment, which can hold them."""
     chosen = allowed(os.environ) if arguments.clean_env else dict(os.environ)
-    folder = None if arguments.cwd is None else _folder(arguments.cwd)
+    cwd = None if arguments.cwd is None else folder(arguments.cwd)
     named = _named(arguments)
     texts = {name: value for name, value in named.items() if is_text(value)}
     others = {name: value for name, value in named.items() if name not in texts}
-    return {"environment": environment_to_send(chosen | others, folder)} | ({"env_vars": texts} if texts else {})
+    return {"environment": environment_to_send(chosen | others, cwd)} | ({"env_vars": texts} if texts else {})
 
 
 def _variables(arguments: Any) -> dict[str, str]:

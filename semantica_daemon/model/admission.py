@@ -25,7 +25,7 @@ from semantica_daemon.errors import (
     located,
 )
 from semantica_daemon.model import caller_environment
-from semantica_daemon.model.caller_environment import StoredEnvironment
+from semantica_daemon.model.caller_environment import CallerEnvironment, StoredEnvironment
 from semantica_daemon.model.command import POINTER_BYTES, check_length, check_variables, command_line, size_of
 from semantica_daemon.model.job import MAX_PAYLOAD_BYTES, check, redacted, spec_hash
 from semantica_daemon.model.nesting import MOST, too_deep
@@ -120,8 +120,9 @@ class Admission:
         words = (*environment.SECRET_WORDS, *map(str.upper, secret_words))
         self._is_secret = lru_cache(MOST_NAMES)(partial(environment.is_secret, words=words))
 
-    def admit(self, spec: JobSpec) -> AdmittedJob:
-        """A spec that names a template is checked later, after it was merged with the template."""
+    def admit(self, spec: JobSpec, shared: CallerEnvironment | None = None) -> AdmittedJob:
+        """A spec that names a template is checked later, after it was merged with the template. `shared`: the
+        environment of a command that has none of its own."""
         if spec.template_id is not None:
             return AdmittedJob(spec, "", "", self._spec_hash(spec))
         check(spec)
@@ -137,19 +138,23 @@ class Admission:
             self._check_payload(spec.job_type, payload)
             has_variables = spec.env_vars or spec.environment
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if has_variables else admitted
-        return self._command(admitted)
+        return self._command(admitted, shared)
 
     def _spec_hash(self, spec: JobSpec) -> str | None:
-        return spec_hash(spec, self._is_secret) if spec.idempotency_key else None
+        is_compared = spec.idempotency_key and spec.idempotency_match == "spec"
+        return spec_hash(spec, self._is_secret) if is_compared else None
 
-    def _command(self, job: AdmittedJob) -> AdmittedJob:
+    def _command(self, job: AdmittedJob, shared: CallerEnvironment | None) -> AdmittedJob:
         """Checks everything except whether the command exists, which is known only when it starts."""
         env = job.spec.env_vars or {}
         if "argv" not in job.spec.payload and job.spec.execution_mode is None:
             raise no_handler(job.spec.job_type, self._handlers)  # a mistyped name is likelier than a command
         check_variables(env)
         if job.spec.environment is not None:
-            job = self._with_environment(job, job.spec.environment, env)
+            shared = caller_environment.prepared(job.spec.environment, self._is_secret)
+        if shared is not None:
+            check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), shared.size_beneath(env))
+            job = msgspec.structs.replace(job, environment=shared.stored, secrets=shared.secrets or None)
         else:
             inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
             check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), inherited)
@@ -161,14 +166,6 @@ class Admission:
         secrets = {**(job.secrets or {}), **is_kept}
         stored = msgspec.json.encode(redacted(env, self._is_secret)).decode()
         return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
-
-    def _with_environment(self, job: AdmittedJob, given: dict[str, str | Bytes], env: dict[str, str]) -> AdmittedJob:
-        variables = caller_environment.checked_variables(given)
-        beneath = caller_environment.checked_size({name: variables[name] for name in variables.keys() - env.keys()})
-        check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), beneath)
-        secrets = {name: value for name, value in variables.items() if self._is_secret(name)}
-        stored = caller_environment.stored(variables, list(secrets))
-        return msgspec.structs.replace(job, environment=stored, secrets=secrets or None)
 
     def _longest_of(self, spec: JobSpec) -> int:
         """The longest command line and environment. A job with parents is also given their results."""
@@ -190,9 +187,11 @@ class Admission:
         if sum(len(spec.parents) for spec in params.jobs if spec.parents is not None) > MOST_PARENTS:
             problem = f"more than {MOST_PARENTS} parents in one call"
             raise InvalidParams(problem, "enqueue the jobs in several calls", path="$.jobs")
+        given = params.environment
+        shared = None if given is None else caller_environment.prepared(given, self._is_secret)
         for number, spec in enumerate(params.jobs):
             try:
-                admitted.append(self.admit(spec))
+                admitted.append(self.admit(_with_environment(spec, given), shared))
             except Refusal as refused:
                 refused.moved("$", f"$.jobs[{number}]")
                 raise
@@ -211,6 +210,13 @@ class Admission:
                 path="$.execution_mode",
             )
         return "SUBPROCESS"
+
+
+def _with_environment(spec: JobSpec, given: dict[str, str | Bytes] | None) -> JobSpec:
+    """A spec that names a template takes the environment of its call along, since it is checked by itself later."""
+    if given is None or spec.template_id is None or spec.environment is not None:
+        return spec
+    return msgspec.structs.replace(spec, environment=given)
 
 
 def no_handler(job_type: str, known: Iterable[str]) -> NoHandler:

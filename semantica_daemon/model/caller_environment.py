@@ -2,6 +2,7 @@
 has the rules for the names; `store/environments` stores each content once."""
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +31,24 @@ class StoredEnvironment(Struct, frozen=True, gc=False):
         return _names.decode(self.secrets) if self.secrets else []
 
 
+class CallerEnvironment(Struct, frozen=True, gc=False):
+    """An environment that was checked, for one job or for all jobs of a call. `sizes`: the bytes of each variable."""
+
+    sizes: dict[str, int]
+    secrets: dict[str, str]
+    stored: StoredEnvironment
+
+    def size_beneath(self, env: dict[str, str]) -> int:
+        """The bytes in the environment of a process, without the variables that `env` replaces; refuses a variable
+        that is longer than the system takes."""
+        sizes = {name: size for name, size in self.sizes.items() if name not in env} if env else self.sizes
+        for name, size in sizes.items():
+            if size > LONGEST_STRING:
+                problem = f"variable {name[:80]} has {size} bytes, the system takes {LONGEST_STRING}"
+                raise InvalidParams(problem, "leave it out, or put it into a file", path="$.environment")
+        return sum(sizes.values()) + POINTER_BYTES * len(sizes)
+
+
 def text_of(value: str | Bytes) -> str:
     """Bytes that are not UTF-8 become lone surrogates, as in os.environ."""
     return value if isinstance(value, str) else value.base64.decode("utf-8", "surrogateescape")
@@ -48,14 +67,11 @@ def checked_variables(variables: dict[str, str | Bytes]) -> dict[str, str]:
     return found
 
 
-def checked_size(variables: dict[str, str]) -> int:
-    """Their bytes in the environment of a process; refuses one that is longer than the system takes."""
+def prepared(given: dict[str, str | Bytes], is_secret: Callable[[str], bool]) -> CallerEnvironment:
+    variables = checked_variables(given)
     sizes = {name: size_of(f"{name}={text}") for name, text in variables.items()}
-    for name, size in sizes.items():
-        if size > LONGEST_STRING:
-            problem = f"variable {name[:80]} has {size} bytes, the system takes {LONGEST_STRING}"
-            raise InvalidParams(problem, "leave it out, or put it into a file", path="$.environment")
-    return sum(sizes.values()) + POINTER_BYTES * len(sizes)
+    secrets = {name: value for name, value in variables.items() if is_secret(name)}
+    return CallerEnvironment(sizes, secrets, stored(variables, list(secrets)))
 
 
 def stored(variables: dict[str, str], secrets: list[str]) -> StoredEnvironment:

@@ -34,6 +34,7 @@ Names = Callable[[str], bool]
 UNHASHED: dict[str, Any] = {
     "idempotency_key": None,
     "idempotency_ttl_ms": 86_400_000,
+    "idempotency_match": "spec",
     "durable": False,
     "force": False,
     "attach_id": None,

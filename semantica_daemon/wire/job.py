@@ -155,6 +155,10 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     ] = None
     idempotency_key: Annotated[Label | None, about("the same key with the same spec returns the same job")] = None
     idempotency_ttl_ms: Annotated[Ms, about("how long the key is remembered")] = 86_400_000
+    idempotency_match: Annotated[
+        Literal["spec", "key"],
+        about("spec: the same key with another spec is refused; key: it returns the job that has the key"),
+    ] = "spec"
     template_id: Annotated[Label | None, about("id or name of a template that fills in what is not given")] = None
     attach_id: Annotated[Label | None, about("the caller's attachment, from job.attach")] = None
     durable: Annotated[bool, about("answer only after the commit is synced to disk")] = False
@@ -189,6 +193,9 @@ class EnqueueManyParams(Params, frozen=True):
     jobs: Annotated[
         Annotated[list[JobSpec], Meta(min_length=1, max_length=1000)], about("the jobs; all are stored, or none")
     ]
+    environment: Annotated[
+        dict[str, str | Bytes] | None, about("the environment of all these jobs that have none of their own")
+    ] = None
 
     @property
     def durable(self) -> bool:
@@ -287,6 +294,7 @@ class CancelParams(Params, frozen=True):
     queue: Annotated[Queue | None, about("all live jobs of this queue")] = None
     reason: Annotated[Annotated[str, Meta(max_length=1000)], about("shown in the event")] = ""
     wait_ms: Annotated[Wait, about("wait so long for running jobs to end")] = 0
+    only_waiting: Annotated[bool, about("leave jobs that are running alone; they are listed as unchanged")] = False
 
 
 class CancelResult(Struct, frozen=True):

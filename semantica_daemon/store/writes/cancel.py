@@ -25,7 +25,7 @@ def cancel(tx: Tx, params: CancelParams) -> CancelResult:
         jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in chosen.job_ids))
     result = CancelResult([], [], [])
     for number, job_id, current in jobs:
-        if current == state.RUNNING:
+        if current == state.RUNNING and not params.only_waiting:
             _ask_to_stop(tx, number, params.reason)
             result.cancelling.append(job_id)
         elif transition.end_waiting(tx, tx.read(number), state.CANCELLED, message=params.reason):

@@ -182,7 +182,7 @@ def _by_key(tx: Tx, spec: JobSpec, spec_hash: str | None) -> Ack | None:
     if row is None:
         return None
     job_id, kept, ended = row
-    if kept != spec_hash:
+    if kept != spec_hash and spec.idempotency_match == "spec":
         raise IdempotencyConflict(
             f"the idempotency key {spec.idempotency_key} was used for another job",
             "use a new key for new work",

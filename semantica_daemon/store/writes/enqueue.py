@@ -198,4 +198,4 @@ def interrupt(tx: Tx, number: int, by: str) -> bool:
 def _keep_key(tx: Tx, spec: JobSpec, job_id: str, spec_hash: str | None) -> None:
     """Stores the idempotency key, and deletes two expired ones, so that the table does not grow without bound."""
     tx.execute(FORGET_KEYS, {"now": tx.now})
-    tx.execute(KEEP_KEY, (spec.idempotency_key, job_id, spec_hash, tx.now + spec.idempotency_ttl_ms))
+    tx.execute(KEEP_KEY, (spec.idempotency_key, job_id, spec_hash or "", tx.now + spec.idempotency_ttl_ms))

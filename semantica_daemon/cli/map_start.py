@@ -1,0 +1,115 @@
+"""How `semantica map` begins: a new map, or one that goes on (--resume) with the jobs that it has."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from semantica_daemon.cli.command import Any
+from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.map_items import Items
+from semantica_daemon.cli.map_record import MapRecord, MapRecords, derived_name
+from semantica_daemon.cli.map_run import PAGE, MapRun
+from semantica_daemon.client.client import END_EVENTS, EVENTS_PAGE, LIVE_STATES
+from semantica_daemon.client.errors import CallRefused
+from semantica_daemon.client.exit_codes import DATA, TEMPORARY
+from semantica_daemon.client.json_types import Any as AnyJson
+from semantica_daemon.client.json_types import Json
+from semantica_daemon.client.pipeline import Pipeline
+
+
+def name_of(arguments: Any, command: list[str], cwd: str, items: Items | None, records: MapRecords) -> str:
+    """The name that was given, else that of the same command with the same items, or with the same first item when they
+    are read from a stream; without a command, the name of the newest map."""
+    if arguments.resume or arguments.name:
+        return str(arguments.resume or arguments.name)
+    if items is None:
+        newest = records.newest()
+        if newest is None:
+            raise CommandFailed("map: there is no map to resume", exit_code=DATA)
+        return newest.name
+    return derived_name(command, cwd, items.known())
+
+
+def record_of(
+    pipeline: Pipeline, records: MapRecords, name: str, command: list[str], cwd: str, resumes: bool
+) -> tuple[MapRecord, bool]:
+    """The record of the map, which is stored, and whether the map has jobs already."""
+    with records.locked(name):
+        known = records.find(name)
+        if known is not None and resumes:
+            if command and command != known.command:
+                problem = f"map {name} runs another command: {' '.join(known.command)}"
+                raise CommandFailed(problem, "resume it with that command, or give this map another --name", DATA)
+            records.keep(known)  # it is the newest now
+            return known, True
+        if known is not None:
+            _refuse_live(pipeline, known)
+        if not command:
+            raise CommandFailed(f"there is no map {name}", "write -- before the command", DATA)
+        record = MapRecord.make(name, command, cwd)
+        newest = pipeline.call("event.list", sort="newest", limit=1)
+        record.sequence, record.epoch = newest["next_sequence"], newest["epoch"]
+        records.keep(record)
+        return record, False
+
+
+def limited_queue(pipeline: Pipeline, record: MapRecord, jobs: int, given: str | None) -> str:
+    """The queue of a map with --jobs: one of its own, with so many slots."""
+    if given is not None:
+        raise CommandFailed("--queue and --jobs are both given", "the slots of the queue limit its jobs")
+    record.queue = f"map.{record.name}"[:64]
+    pipeline.call("queue.configure", queue=record.queue, slots=jobs)
+    return record.queue
+
+
+def remove_queue(pipeline: Pipeline, record: MapRecord) -> None:
+    """After the end of the map. A queue in use stays: the map goes on elsewhere."""
+    if record.queue:
+        with suppress(CallRefused):
+            pipeline.call("queue.delete", queue=record.queue)
+
+
+def _refuse_live(pipeline: Pipeline, known: MapRecord) -> None:
+    """A map is not begun a second time while jobs of the first are left."""
+    page = pipeline.call("job.list", chain_group_id=known.label, state=list(LIVE_STATES), limit=1)
+    if page["items"]:
+        hint = f"`semantica map --resume {known.name}` goes on with it; --name gives this one another name"
+        raise CommandFailed(f"map {known.name} is not finished", hint, TEMPORARY)
+
+
+def replay(pipeline: Pipeline, record: MapRecord, run: MapRun) -> int:
+    """Passes on the ends that no command has shown yet; returns the sequence up to which they were."""
+    since = record.sequence
+    while True:
+        page = pipeline.call("event.list", since=since, limit=EVENTS_PAGE, **_filter(record))
+        if page["gap"]:
+            run.on_gap()
+        for event in page["events"]:
+            run.on_event(event)
+        if page["next_sequence"] == since:
+            return since
+        since, record.epoch = page["next_sequence"], page["epoch"]
+
+
+def subscribe(pipeline: Pipeline, record: MapRecord, run: MapRun, since: int) -> None:
+    pipeline.subscribe(run.on_event, run.on_gap, since=since, **_filter(record))
+
+
+def _filter(record: MapRecord) -> Json:
+    return {"epoch": record.epoch, "user_tag": record.label, "event_types": list(END_EVENTS)}
+
+
+def adopt_all(pipeline: Pipeline, record: MapRecord, run: MapRun) -> None:
+    """Follows the jobs of the map that are left, when no items are given."""
+    for job in jobs_of(pipeline, record, list(LIVE_STATES)):
+        run.adopt(job)
+
+
+def jobs_of(pipeline: Pipeline, record: MapRecord, states: list[str]) -> Iterator[Json]:
+    cursor: Json = {}
+    while True:
+        filters = {"chain_group_id": record.label, "state": states, "sort": "oldest", "limit": PAGE}
+        page: AnyJson = pipeline.call("job.list", **filters, **cursor)
+        yield from page["items"]
+        if page["next_cursor"] is None:
+            return
+        cursor = {"cursor": page["next_cursor"]}
