@@ -21,7 +21,6 @@ semantica: background jobs on this machine that are neither lost nor repeated
   semantica add -- make test                       add it to the queue and return; prints the job's id
   semantica map -j 4 -- gzip {} ::: *.log          run it once for each item, 4 at a time; goes on after a crash
   semantica add --newest-wins a.py -- lint a.py    of several saves of a.py only the newest is run
-  semantica add --on-event git:commit -- make docs start it when the event was emitted
   semantica status                                 what is running, what is waiting, how the last jobs ended
 
 jobs
@@ -29,13 +28,12 @@ jobs
   add      add a job, print its id                   logs     the output of a job; -f follows it
   map      run a command for each of many items      wait     wait for jobs; returns their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
-  plan     what `add` would do                       retry    run a job that has ended once more
   called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
 
 when jobs start
-  why      why a job has not started                 emit     emit an event; `on KEY` runs a command at each one
+  why      why a job waits; plan: what `add` does    emit     emit an event; `on KEY` runs a command at each one
   schedule jobs added again and again: list, put …   machine  is it idle, is it on mains power, by which source
-  template jobs stored under a name: put, run …
+  template jobs stored under a name: put, run …      retry    run a job that has ended once more
 
 the daemon
   status   one screen of everything                  stop     stop it, after the grace period of running jobs

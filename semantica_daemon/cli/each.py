@@ -30,8 +30,10 @@ def add(arguments: Any, terminal: Terminal) -> None:
     try:
         with terminal.client() as client:
             spec = payload.complete(client, spec)
-            for jobs in _calls([_for_line(spec, line, arguments) for line in lines]):
-                added = client.call("job.enqueue_many", jobs=jobs)["jobs"]
+            # The same for all jobs, so it is sent once in each call.
+            shared = {"environment": spec.pop("environment")} if "environment" in spec else {}
+            for jobs in _calls([_for_line(spec, line, arguments) for line in lines], len(json.dumps(shared))):
+                added = client.call("job.enqueue_many", jobs=jobs, **shared)["jobs"]
                 acks += added
                 _print_ids(terminal, added)
     finally:
@@ -65,15 +67,15 @@ def _for_line(spec: Json, line: str, arguments: Any) -> Json:
     return found
 
 
-def _calls(jobs: list[Json]) -> Iterator[list[Json]]:
-    """Splits the jobs at the limits of a call."""
+def _calls(jobs: list[Json], shared_bytes: int) -> Iterator[list[Json]]:
+    """Splits the jobs at the limits of a call, which has so many bytes besides."""
     call: list[Json] = []
-    size = 0
+    size = shared_bytes
     for job in jobs:
         own = len(json.dumps(job))
         if call and (len(call) == MOST_IN_CALL or size + own > LARGEST_CALL):
             yield call
-            call, size = [], 0
+            call, size = [], shared_bytes
         call.append(job)
         size += own
     if call:

@@ -3,7 +3,7 @@
 import re
 
 PATTERN = re.compile(r"(soon|now),(fail|success|done)=(\d+)(%?)")
-USAGE = "never, or soon or now with fail, success or done: soon,fail=1  now,fail=3  soon,fail=10%"
+USAGE = "never, or soon or now with fail, success or done, such as soon,fail=1  now,fail=3  soon,fail=10%"
 
 
 class Halt:

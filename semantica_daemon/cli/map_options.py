@@ -17,7 +17,7 @@ KEY_TTL_MS = 30 * 86_400_000
 PRIORITY = job_options.PRIORITIES["low"]
 # Options of `add` that a map has too, by the field that they set.
 SHARED_FIELDS = (
-    "queue", "priority", "timeout_ms", "grace_ms", "backoff_base_ms", "leftovers", "limits.memory_bytes",
+    "queue", "priority", "timeout_ms", "grace_ms", "backoff_max_ms", "leftovers", "limits.memory_bytes",
     "limits.cpu_percent", "limits.nice",
 )  # fmt: skip
 # What `payload` asks for besides, and a map has no options for.
@@ -84,6 +84,7 @@ def job_spec(arguments: Any, command: list[str], label: str) -> Json:
         spec["max_attempts"] = arguments.retries
     labels = {"chain_group_id": label, "user_tag": label, "supersede": "none"}
     keys = {"idempotency_match": "key", "idempotency_ttl_ms": KEY_TTL_MS}
+    spec |= arguments.backoff or {}
     return {**spec, **({"limits": limits} if limits else {}), **labels, **keys, **payload.fields(arguments)}
 
 
@@ -94,12 +95,14 @@ ITEMS = Group("items", [
     Option("--duplicates", "run an item that is given twice twice (default: once)"),
 ])  # fmt: skip
 RUNS = Group("how they are run", [
-    Option("-j, --jobs N", "at most N at once, or N% of the processors (0: as many as the queue allows)", jobs,
+    Option("-j, --jobs N", "at most N at once, or a percentage of the processors (0: as the queue allows)", jobs,
            default=0),
     Option("--retries N", "run an item up to N times until it succeeds (1)", positive, default=1),
-    Option("--halt WHEN", f"when to give up: {halt.USAGE}", halt.halt, default=halt.Halt()),
+    Option("--halt WHEN", "when to give up: never, soon,fail=N (let running jobs end) or now,fail=N (cancel them); "
+           "success=N and done=N instead of fail, N also as a percentage", halt.halt, default=halt.Halt()),
     Option("--on-interrupt {requeue,fail}",
            "an item that is running when the daemon is stopped or dies is run again (requeue), or fails"),
+    *(one for one in job_options.RUNS.options if one.dest == "backoff"),
     *(job_options.FIELDS[field] for field in SHARED_FIELDS),
     *(one for one in job_options.WHAT_IS_RUN if one.dest in ("cwd", "umask", "env", "clean_env")),
 ])  # fmt: skip

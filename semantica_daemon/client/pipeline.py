@@ -44,6 +44,7 @@ class Pipeline:
         self._wakeup = wakeup
         self._number = 0
         self._calls: dict[int, Call] = {}
+        self._received = bytearray()
         self._subscription: Json | None = None
         self._on_event: Callable[[Event], None] = lambda _: None
         self._on_gap: Callable[[], None] = lambda: None
@@ -120,10 +121,11 @@ class Pipeline:
             raise ConnectionLost(CLOSED)
         self._heard_at, self._is_late = time.monotonic(), False
         self._received += chunk
-        *lines, rest = self._received.split(b"\n") if b"\n" in chunk else [self._received]
-        self._received = rest
-        for line in lines:
-            self._handle(decoded(bytes(line)))
+        if b"\n" in chunk:
+            whole, _, rest = self._received.rpartition(b"\n")
+            self._received = rest
+            for line in whole.split(b"\n"):
+                self._handle(decoded(bytes(line)))
 
     def _handle(self, message: Json) -> None:
         if "method" in message:

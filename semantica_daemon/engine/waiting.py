@@ -43,10 +43,11 @@ class Waiting(Struct, frozen=True):
         by_field = bool(selection(params).field)
         result: CancelResult = await asyncio.shield(self.commands.run(cancel, params, must_commit=False))
         part = result
-        while by_field and len(part.cancelled) + len(part.cancelling) == MOST and part.cancelled:
+        while by_field and part.cancelled and sum(map(len, (part.cancelled, part.cancelling, part.unchanged))) == MOST:
             part = await self.commands.run(cancel, params)
             result.cancelled.extend(part.cancelled)
             result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
+            result.unchanged.extend(job_id for job_id in part.unchanged if job_id not in result.unchanged)
         if params.wait_ms and result.cancelling:
             return await self._until_gone(result, params.wait_ms)
         return result

@@ -39,10 +39,10 @@ def test_more_lines_than_one_call_takes_are_all_added(line: Line, daemon: Proces
 
 
 def test_lines_whose_jobs_are_larger_than_a_call_are_split(line: Line, daemon: Process) -> None:
-    """An environment of 1.2 MB: not twenty of them fit into a call."""
-    wide = {f"WIDE_{number}": "x" * 100_000 for number in range(12)}
+    """Commands of 1.2 MB: not twenty of them fit into a call."""
     daemon.call("queue.configure", queue="wide", slots=0)
-    result = line("add", "--each", "-Q", "wide", "--", "true", "{}", stdin="\n".join("abcdefghijklmnopqrst"), **wide)
+    wide = ["x" * 100_000] * 12
+    result = line("add", "--each", "-Q", "wide", "--", "true", "{}", *wide, stdin="\n".join("abcdefghijklmnopqrst"))
     assert (result.code, result.err) == (0, "semantica: added 20 jobs\n")
     daemon.call("job.cancel", queue="wide")
 

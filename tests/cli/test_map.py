@@ -97,7 +97,7 @@ def test_json_is_one_line_for_each_item(line: Line) -> None:
 
 
 def test_jobs_limits_how_many_run_at_once(line: Line, daemon: Process) -> None:
-    script = 'mkdir busy && echo alone && rmdir busy'
+    script = "mkdir busy && echo alone && rmdir busy"
     result = line("map", "-j", "1", "--", "sh", "-c", script, ":::", *map(str, range(8)))
     assert (result.code, result.out) == (0, "alone\n" * 8)
 

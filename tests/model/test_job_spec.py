@@ -231,7 +231,8 @@ VALUES: dict[str, Any] = {
     "concurrency_key": "c", "user_tag": "u", "template_id": "t", "limits": {"nice": 1},
 }  # fmt: skip
 BETWEEN_TRIES = {
-    "idempotency_key", "idempotency_ttl_ms", "durable", "trace_id", "traceparent", "force", "environment", "attach_id",
+    "idempotency_key", "idempotency_ttl_ms", "idempotency_match", "durable", "trace_id", "traceparent", "force",
+    "environment", "attach_id",
 }  # fmt: skip
 
 

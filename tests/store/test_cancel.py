@@ -130,6 +130,15 @@ def test_a_selection_takes_the_live_jobs_and_no_others(
     assert states(store, over.run.job_id, spared) == ["DONE", "QUEUED"]
 
 
+def test_running_jobs_may_be_left_alone(store: Store) -> None:
+    running = begin(store, chain_group_id="g")
+    waiting = put(store, chain_group_id="g").job_id
+    done = stop(store, chain_group_id="g", only_waiting=True)
+    assert done == CancelResult([waiting], [], [running.run.job_id])
+    assert states(store, running.run.job_id) == ["RUNNING"]
+    assert stop(store, running.run.job_id, only_waiting=True).unchanged == [running.run.job_id]
+
+
 def test_a_selection_of_nothing_is_nothing(store: Store) -> None:
     assert stop(store, user_tag="nobody") == CancelResult([], [], [])
 

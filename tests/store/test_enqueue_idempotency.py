@@ -40,6 +40,15 @@ def test_another_call_under_the_key_is_a_conflict(store: Store) -> None:
     assert len(store.rows("SELECT id FROM jobs")) == 1
 
 
+def test_a_call_may_ask_for_the_job_of_the_key_whatever_its_spec_is(store: Store) -> None:
+    by_key: dict[str, Any] = {"idempotency_key": "k", "idempotency_match": "key"}
+    first = put(store, **by_key)
+    again = put(store, **by_key, priority=1)
+    assert (again.job_id, again.existing) == (first.job_id, True)
+    with pytest.raises(IdempotencyConflict):
+        put(store, idempotency_key="k")
+
+
 @pytest.mark.parametrize(("ttl", "fields"), [(DAY, {}), (500, {"idempotency_ttl_ms": 500})])
 def test_a_key_expires(store: Store, ttl: int, fields: dict[str, Any]) -> None:
     first = put(store, idempotency_key="k", **fields)
