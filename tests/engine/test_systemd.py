@@ -17,7 +17,7 @@ from tests.engine.test_start import refused
 from tests.harness import PATIENCE_S, Process
 
 ACTIVATE = shutil.which("systemd-socket-activate") or ""
-ACCEPTS_CONNECTIONS = "00010000"  # a flag of the kernel's table of sockets
+ACCEPTS_CONNECTIONS = b"00010000"  # a flag of the kernel's table of sockets
 PASSED_ON = ("SEMANTICA_HOME", "SEMANTICA_SOCKET", "HOME", "PATH", "PYTHONPYCACHEPREFIX")
 
 
@@ -39,9 +39,9 @@ class Activated(Process):
 
 
 def is_listening(path: Path) -> bool:
-    """Found out without a connection, which would start the daemon."""
-    rows = (row.split() for row in Path("/proc/net/unix").read_text().splitlines())
-    return any(row[-1] == str(path) and row[3] == ACCEPTS_CONNECTIONS for row in rows)
+    """Found out without a connection, which would start the daemon. Paths of other sockets may be no UTF-8."""
+    rows = (row.split() for row in Path("/proc/net/unix").read_bytes().splitlines())
+    return any(row[-1] == bytes(path) and row[3] == ACCEPTS_CONNECTIONS for row in rows)
 
 
 def test_the_first_connection_starts_the_daemon_and_is_served(home: Path) -> None:
