@@ -48,7 +48,8 @@ CREATE TABLE jobs (
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
   -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
-  -- 5 external workers only (blocked_by is 'worker:', its queue and type, by which they find it).
+  -- 5 external workers only (blocked_by is 'worker:' and a JSON array of its queue, type, concurrency key, group and needs
+  -- of the machine, by which they find it).
   queued_at INTEGER CHECK (queued_at IS NOT NULL OR state <> 'QUEUED'),
   expires_at INTEGER,
   position INTEGER NOT NULL DEFAULT 0,
@@ -163,6 +164,11 @@ WHERE state = 'QUEUED' AND subject_key <> '' AND supersede <> 'none' AND EXISTS 
   WHERE other.subject_key = jobs.subject_key AND other.job_type = jobs.job_type AND other.supersede <> 'none'
     AND other.state = 'RUNNING'
 );
+UPDATE jobs
+SET blocked_by = 'worker:' || json_array(
+  queue, job_type, concurrency_key, chain_group_id, wait_for_idle + 2 * require_charging
+)
+WHERE state = 'QUEUED' AND claim_class = 5;
 
 INSERT INTO job_conditions (job_id, key, value, waiting)
 SELECT job_id, key, value, (SELECT state = 'SCHEDULED' AND attempts = 0 FROM jobs WHERE id = job_id)

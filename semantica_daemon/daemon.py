@@ -22,6 +22,7 @@ from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
+from semantica_daemon.engine.claims import WorkerClaims
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
@@ -59,6 +60,7 @@ from semantica_daemon.rpc.methods.attach import AttachMethods
 from semantica_daemon.rpc.methods.event import EventMethods
 from semantica_daemon.rpc.methods.execute import ExecuteMethods
 from semantica_daemon.rpc.methods.run import RunMethods
+from semantica_daemon.rpc.methods.worker import WorkerMethods
 from semantica_daemon.rpc.server import Server
 from semantica_daemon.rpc.socket_file import SocketFile
 from semantica_daemon.store import reads
@@ -125,7 +127,10 @@ class Daemon:
         self.machine = Machine(config.machine, sources, readers, signals, clock)
         scheduler = Scheduler(self.commands, clock, self.machine, wake_scheduler)
         self._event_log = logs.EventLog(config.daemon.log_level)
+        next_job, secrets = opened.database.next_external_job, self.run_dependencies.secrets
+        self.claims = WorkerClaims(self.commands, secrets, self.lifecycle, clock, next_job, wake_scheduler)
         listeners = [self.feed.committed, self.dispatcher.committed, scheduler.committed, self._event_log.committed]
+        listeners.append(self.claims.committed)
         self._database = opened.database
         self.writer = Writer(self.commands, opened.database, clock, boot_id(), listeners)
         self.reload = Reload(Path(setting.paths.config), config, self._use)
@@ -165,7 +170,8 @@ class Daemon:
                 **job.bindings(enqueuing, readers, waiting, output, explainer),
                 **ExecuteMethods(enqueuing, reservations, waiting, readers).bindings(),
                 **AttachMethods(attachments).bindings(),
-                **RunMethods(self.run_dependencies.run_tokens).bindings(),
+                **RunMethods(self.run_dependencies.run_tokens, self._grace_ms).bindings(),
+                **WorkerMethods(self.claims, readers, clock, self._grace_ms).bindings(),
                 **EventMethods(self.feed, readers, waiting, explainer, clock).bindings(),
                 **template.bindings(readers),
                 **schedule.bindings(readers),
@@ -188,6 +194,9 @@ class Daemon:
         self.machine.change_rules(new.machine)
         await self.commands.run(use_limits, limits(new.slots, new.queues))
         await self.commands.run(reloaded, {"changed": change.changed, "needs_restart": change.needs_restart})
+
+    def _grace_ms(self) -> int:
+        return self.run_dependencies.grace_ms
 
     def _running(self) -> int:
         return self.dispatcher.running

@@ -109,6 +109,14 @@ class ReservationNotFound(Refusal):
     number, code = 4001, "E_RESERVATION_NOT_FOUND"
 
 
+class WorkerNotFound(Refusal):
+    number, code = 4001, "E_WORKER_NOT_FOUND"
+
+
+class LeaseLost(Refusal):
+    number, code = 4002, "E_LEASE_LOST"
+
+
 class NameTaken(Refusal):
     number, code = 4002, "E_NAME_TAKEN"
 

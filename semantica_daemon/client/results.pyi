@@ -103,6 +103,7 @@ class Job(TypedDict):
     log_path: str | None
     artifact_path: str | None
     run_id: str | None
+    worker_id: str | None
     slots: int
     concurrency_key: str | None
     position: int

@@ -27,9 +27,24 @@ class Wake(asyncio.Event):
         self.name = name
         self.last = LastPass()
         self._clock = clock
+        self._is_in_step = False
+        self._noted: int | None = None
+
+    def begin_step(self) -> None:
+        self.clear()
+        self.last.next_at = None
+        self._is_in_step, self._noted = True, None
+
+    def end_step(self, next_at: int | None) -> None:
+        """`next_at`: when the step wants the next one; it comes earlier if `wake_by` was called during the step."""
+        self._is_in_step = False
+        self.last.next_at = min((at for at in (next_at, self._noted) if at is not None), default=None)
 
     def wake_by(self, instant: int) -> None:
         """Wakes the part if its next step would come later than `instant`, or is overdue."""
+        if self._is_in_step:
+            self._noted = instant if self._noted is None else min(self._noted, instant)
+            return
         next_at = self.last.next_at
         if next_at is None or instant < next_at or next_at <= self._clock.now():
             self.set()
@@ -54,9 +69,8 @@ class Pass:
 
     async def run(self) -> None:
         while True:
-            self.wake.clear()
-            self.last.next_at = None  # a commit while the step runs must wake the part, however late it is due
-            self.last.next_at = await self._step()
+            self.wake.begin_step()
+            self.wake.end_step(await self._step())
             self.last.at = self._clock.now()
             self.last.passes += 1
             await self._wait(self.last.next_at)

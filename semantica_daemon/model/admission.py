@@ -18,7 +18,6 @@ from semantica_daemon.environment import REDACTED
 from semantica_daemon.errors import (
     InvalidParams,
     NoHandler,
-    NotSupported,
     PayloadRefused,
     Refusal,
     did_you_mean,
@@ -35,6 +34,7 @@ from semantica_daemon.wire.job import Bytes, EnqueueManyParams, JobSpec
 DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 LONG_NUMBER = b"0" * 19
 LARGEST = 2**63
+NOT_FOR_WORKERS = "the environment is not used: an external worker has its own"
 FOR_COMMANDS = "the environment variables are not used: a handler has the daemon's own environment"
 INTO_A_FILE = "put it into a file and name the file"
 MOST_NAMES = 4096  # of variables, whose rating is remembered
@@ -78,11 +78,12 @@ class Gate(Struct, frozen=True, gc=False):
 class AdmittedJob(Struct, frozen=True, gc=False):
     """A spec that was checked, with its payload and variables as they are stored, and the secrets among the variables,
     which are kept in memory only. `env`: the variables set by name. `environment`: the one that the caller handed over.
-    A spec that names a template is not checked yet: `mode` is empty. `gates` and `parents` are known inside the
+    `mode`: as the column has it, so None is EXTERNAL; a spec that names a template is not checked yet, and has an empty
+    one. `gates` and `parents` are known inside the
     transaction that stores the job."""
 
     spec: JobSpec
-    mode: str
+    mode: str | None
     payload: str
     spec_hash: str | None
     env: str | None = None
@@ -131,6 +132,8 @@ class Admission:
         admitted = AdmittedJob(spec, mode, payload, self._spec_hash(spec))
         if spec.limits is not None:
             check_limits(spec.limits, mode, self._controllers)
+        if mode is None:
+            return self._external(admitted)
         if mode == "IN_PROCESS":
             if spec.retry_on is not None:
                 hint = "leave it out; the handler raises Permanent for a failure that must not be retried"
@@ -139,6 +142,18 @@ class Admission:
             has_variables = spec.env_vars or spec.environment
             return msgspec.structs.replace(admitted, warnings=(FOR_COMMANDS,)) if has_variables else admitted
         return self._command(admitted, shared)
+
+    def _external(self, job: AdmittedJob) -> AdmittedJob:
+        """A job for workers: any payload, no slot, and of the variables only those that are set by name."""
+        spec = job.spec
+        if spec.slots > 1:
+            raise InvalidParams("an external worker takes no slot", "leave it out", path="$.slots")
+        warnings = (NOT_FOR_WORKERS,) if spec.environment else ()
+        job = msgspec.structs.replace(job, spec=msgspec.structs.replace(spec, slots=0), warnings=warnings)
+        if spec.env_vars:
+            check_variables(spec.env_vars)
+            return self._with_variables(job, spec.env_vars)
+        return job
 
     def _spec_hash(self, spec: JobSpec) -> str | None:
         is_compared = spec.idempotency_key and spec.idempotency_match == "spec"
@@ -158,14 +173,15 @@ class Admission:
         else:
             inherited = self._inherited_bytes - sum(self._inherited.get(name, 0) for name in env)
             check_length(command_line(job.spec.payload), env, self._longest_of(job.spec), inherited)
-        if not env:
-            return job
+        return self._with_variables(job, env) if env else job
+
+    def _with_variables(self, job: AdmittedJob, env: dict[str, str]) -> AdmittedJob:
         refused = tuple(f"variable {name} is not given to the job" for name in env if environment.is_reserved(name))
         # A value that is what others are shown of a secret is kept like a secret, so that a run knows which are lost.
         is_kept = {name: value for name, value in env.items() if self._is_secret(name) or value == REDACTED}
         secrets = {**(job.secrets or {}), **is_kept}
         stored = msgspec.json.encode(redacted(env, self._is_secret)).decode()
-        return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=refused)
+        return msgspec.structs.replace(job, env=stored, secrets=secrets or None, warnings=job.warnings + refused)
 
     def _longest_of(self, spec: JobSpec) -> int:
         """The longest command line and environment. A job with parents is also given their results."""
@@ -197,19 +213,14 @@ class Admission:
                 raise
         return admitted
 
-    def _mode(self, spec: JobSpec) -> str:
-        """The requested mode; by default IN_PROCESS if there is a handler for the job type, else SUBPROCESS."""
+    def _mode(self, spec: JobSpec) -> str | None:
+        """The requested mode, None for EXTERNAL; by default IN_PROCESS if there is a handler for the job type, else
+        SUBPROCESS."""
         if spec.job_type in self._handlers and spec.execution_mode in (None, "IN_PROCESS"):
             return "IN_PROCESS"
         if spec.execution_mode == "IN_PROCESS":
             raise no_handler(spec.job_type, self._handlers)
-        if spec.execution_mode == "EXTERNAL":
-            raise NotSupported(
-                "EXTERNAL jobs are not supported by this version",
-                "a later version brings them; SUBPROCESS runs a command",
-                path="$.execution_mode",
-            )
-        return "SUBPROCESS"
+        return None if spec.execution_mode == "EXTERNAL" else "SUBPROCESS"
 
 
 def _with_environment(spec: JobSpec, given: dict[str, str | Bytes] | None) -> JobSpec:

@@ -49,6 +49,13 @@ LOST = Outcome(
     error=Error("E_CONDITION_LOST", "infra", "the machine is no longer idle or on mains power; the job waits again"),
     lost=True,
 )
+LEASE_LOST = Outcome(
+    error=Error("E_LEASE_LOST", "infra", "the worker did not renew its lease in time"), interrupted=True
+)
+NOT_TAKEN = Outcome(error=Error("E_SPAWN", "infra", "the worker was gone before it could take the job"), unstarted=True)
+GIVEN_BACK = Outcome(
+    error=Error("E_LEASE_LOST", "infra", "the worker gave the job back"), interrupted=True, unstarted=True
+)
 PAST_DEADLINE = Outcome(error=Error("E_DEADLINE", "permanent", "the deadline passed while this run was under way"))
 
 

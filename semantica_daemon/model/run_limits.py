@@ -10,9 +10,12 @@ NO_LIMITS = RunLimits()
 CONTROLLER_OF = {"memory_bytes": "memory", "cpu_percent": "cpu"}
 
 
-def check_limits(limits: RunLimits, mode: str, controllers: Collection[str]) -> None:
+def check_limits(limits: RunLimits, mode: str | None, controllers: Collection[str]) -> None:
     if mode == "IN_PROCESS":
         problem = "a handler runs inside the daemon and cannot be limited"
+        raise InvalidParams(problem, "leave it out, or run a command", path="$.limits")
+    if mode is None:
+        problem = "an external worker is not run by this daemon and cannot be limited"
         raise InvalidParams(problem, "leave it out, or run a command", path="$.limits")
     for name, controller in CONTROLLER_OF.items():
         if getattr(limits, name) is not None and controller not in controllers:

@@ -30,7 +30,8 @@ class Call(Struct, frozen=True, gc=False):
 
 class ConnectionCall(Struct, frozen=True, gc=False):
     """A call that uses the connection it came on, its first argument. When the method `waits`, the function takes its
-    turn (`Calls.turn`) before it loads the reply into memory; for all others the connection does, before they begin."""
+    turn (`Calls.turn`) before it loads the reply into memory; for all others the connection does, before they begin.
+    `writes`: refused while the daemon is stopping."""
 
     function: Callable[[Any, Any], Awaitable[Any]]
     writes: bool = False

@@ -120,6 +120,7 @@ class Transport(asyncio.BufferedProtocol):
                 self._transport.abort()
 
     def client_is_gone(self) -> bool:
+        """Whether no reply can reach the client any more; one that has half-closed still reads."""
         return self.closing or (self._transport is not None and peer.is_gone(self._descriptor))
 
     # Called by asyncio

@@ -28,6 +28,7 @@ from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.chains import settle
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.epoch import mark_closed
+from semantica_daemon.store.external import ExternalQueues, Wanted
 from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues
@@ -110,10 +111,11 @@ class Database:
         self.limits = limits
         self._rooms = Rooms(connection, self._counts)
         self._ready = ReadyQueues(self._counts, self._rooms)
+        self.external = ExternalQueues(self._counts, self._rooms)
         self._flows = Flows(connection)
         self._awaited = AwaitedJobs()
         self._reservations = Reservations()
-        limiting = (self._counts, self._rooms, self._ready, self._flows)
+        limiting = (self._counts, self._rooms, self._ready, self.external, self._flows)
         self.context = TxContext(*limiting, self._awaited, self._reservations, Ids(random), admission, machine)
         self.always_synced = full
         self._pragmas: dict[str, str] = {}
@@ -161,6 +163,14 @@ class Database:
         must_sync = tx.must_sync and not sync
         return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, must_sync, tx.attached)
 
+    def next_external_job(self, wanted: Wanted, now: int) -> int | None:
+        """When a worker that claims by this filter may find a job: now, or when a rate allows the next start. Only
+        right after a commit, on the loop."""
+        if self._reservations.active is not None:
+            return None
+        found = self.external.best(wanted, self.context.machine.facts, now)
+        return self.external.next_opening(now) if found is None else now
+
     def checkpoint(self) -> None:
         """Checkpoints as far as readers allow, so that the WAL stays small. Raises CheckpointFailed if the database
         file cannot be written; its commits are then in the WAL alone."""
@@ -194,7 +204,8 @@ class Database:
         self._counts.load(self._connection)
         self._rooms.load()
         self._ready.load(self._connection)
-        self._flows.load(self._ready.queues_with_keys())
+        self.external.load(self._connection)
+        self._flows.load(self._ready.queues_with_keys() | self.external.queues_with_keys())
         self._awaited.load(self._connection)
         self._reservations.load(self._connection)
         self._is_loaded = True

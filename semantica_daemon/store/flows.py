@@ -19,14 +19,14 @@ FROM jobs INDEXED BY idx_jobs_pop
 WHERE state = 'QUEUED' AND queue = ?
 GROUP BY priority, concurrency_key
 """
-FIRST_WITHOUT_KEY = """
-SELECT position
+# Of jobs for slots, and of jobs for workers.
+_FIRST = """
+SELECT min(position) AS position
 FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND queue = ? AND claim_class = 0 AND concurrency_key IS NULL AND chain_group_id IS NULL
-  AND priority = ?
-ORDER BY position
-LIMIT 1
+WHERE state = 'QUEUED' AND queue = ?1 AND claim_class = {} AND concurrency_key IS NULL AND chain_group_id IS NULL
+  AND priority = ?2
 """
+FIRST_WITHOUT_KEY = f"SELECT min(position) FROM ({_FIRST.format(0)}UNION ALL{_FIRST.format(5)})"
 
 Name = tuple[str, int]  # (queue, priority)
 
@@ -85,4 +85,4 @@ class Flows:
     def _begin(self, queue: str, priority: int, newest: int) -> Line:
         """The jobs without a key that wait already keep their places; `newest` is at least that of the last of them."""
         row = self._connection.execute(FIRST_WITHOUT_KEY, (queue, priority)).fetchone()
-        return Line(newest, {}) if row is None else Line(row[0] - STEP, {None: newest})
+        return Line(newest, {}) if row[0] is None else Line(row[0] - STEP, {None: newest})

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from semantica_daemon.model import event, state
 from semantica_daemon.model.admission import Gate
+from semantica_daemon.store.external import room_of
 from semantica_daemon.store.ready import claim_class
 from semantica_daemon.store.tx import ChangedJob, Job, Tx
 
@@ -48,11 +49,11 @@ SELECT 1
 FROM jobs INDEXED BY idx_jobs_subject_live
 WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = ? AND job_type = ?
   AND supersede IN ('lane', 'subject') AND number <> ?
-  AND (state = 'RUNNING' OR (state = 'QUEUED' AND blocked_by IS NULL))
+  AND (state = 'RUNNING' OR (state = 'QUEUED' AND claim_class <> 4))
 LIMIT 1
 """
 NEXT_BLOCKED = """
-SELECT number, queue, concurrency_key, chain_group_id, priority, position, created_at, id, wait_for_idle,
+SELECT number, queue, job_type, concurrency_key, chain_group_id, priority, position, created_at, id, wait_for_idle,
   require_charging, slots
 FROM jobs INDEXED BY idx_jobs_blocked
 WHERE blocked_by IS NOT NULL AND blocked_by = ?
@@ -60,6 +61,7 @@ ORDER BY priority DESC, position ASC, created_at ASC, id
 LIMIT 1
 """
 UNBLOCK = "UPDATE jobs SET blocked_by = NULL, claim_class = ? WHERE number = ?"
+UNBLOCK_EXTERNAL = "UPDATE jobs SET blocked_by = ?, claim_class = 5 WHERE number = ?"
 
 
 # Latched gates
@@ -135,11 +137,16 @@ def blocking_room(tx: Tx, job: Job) -> str | None:
 
 def release_room(tx: Tx, job: Job) -> None:
     """Frees the room that the job had taken in its former state, and unblocks the next job of that lane."""
-    if job.lane is None or job.state == state.SCHEDULED or job.blocked_by is not None:
+    if job.lane is None or job.state == state.SCHEDULED or job.waits_for_room:
         return
     row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()
     if row is not None:
-        number, queue, key, group, priority, position, created_at, job_id, idle, charging, slots = row
-        claims = claim_class(idle, charging, slots)
-        tx.execute(UNBLOCK, (claims, number))
-        tx.ready.offer((queue, claims, key, group), (-priority, position, created_at, job_id))
+        number, queue, job_type, key, group, priority, position, created_at, job_id, idle, charging, slots = row
+        claims, place = claim_class(idle, charging, slots), (-priority, position, created_at, job_id)
+        if slots == 0:
+            source = (queue, job_type, key, group, claims)
+            tx.execute(UNBLOCK_EXTERNAL, (room_of(source), number))
+            tx.external.offer(source, place)
+        else:
+            tx.execute(UNBLOCK, (claims, number))
+            tx.ready.offer((queue, claims, key, group), place)

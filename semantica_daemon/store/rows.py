@@ -17,7 +17,7 @@ from semantica_daemon.wire.types import NULL
 SHORT = 4096
 _TEXTS = ("env_vars", "payload", "result_summary")
 # Fields of JobView that are no column: made from others here, stored in `spec`, or of a later version.
-_MADE = ("job_id", "event_met_at", "parents", "truncated", "progress", "error", "workspace_path")
+_MADE = ("job_id", "event_met_at", "worker_id", "parents", "truncated", "progress", "error", "workspace_path")
 _PLAIN = tuple(
     name for name in JobView.__struct_fields__ if name not in (*_MADE, *_TEXTS, *RestOfSpec.__struct_fields__)
 )
@@ -28,7 +28,10 @@ _PARENTS = """CASE WHEN parent_job_id IS NOT NULL THEN (
     SELECT json_group_array(parent_id)
     FROM (SELECT parent_id FROM job_parents WHERE job_id = jobs.id ORDER BY ordinal LIMIT {})
   ) END AS parents"""
-_SMALL = ("progress", "error", "spec", "env_vars")
+_WORKER_ID = """CASE WHEN execution_mode IS NULL THEN (
+    SELECT worker_id FROM job_runs WHERE job_number = jobs.number AND number = jobs.run_count
+  ) END AS worker_id"""
+_SMALL = (_WORKER_ID, "progress", "error", "spec", "env_vars")
 MOST_PARENTS, LISTED_PARENTS = 10_000, 100
 _LONG = {name: f"coalesce(length(CAST({name} AS BLOB)), 0) > {SHORT}" for name in ("payload", "result_summary")}
 _CUT = [f"CASE WHEN {long} THEN NULL ELSE {name} END AS {name}" for name, long in _LONG.items()]
@@ -36,7 +39,7 @@ _IS_CUT = f"{' OR '.join(_LONG.values())} AS truncated"
 
 JOB_COLUMNS = ", ".join([*_PLAIN, _EVENT_MET_AT, _PARENTS.format(MOST_PARENTS), *_SMALL, "payload", "result_summary"])
 LISTED_COLUMNS = ", ".join([*_PLAIN, _EVENT_MET_AT, _PARENTS.format(LISTED_PARENTS), *_SMALL, *_CUT, _IS_CUT])
-_NAMES = (*_PLAIN, "event_met_at", "parents", "progress", "error", "spec", *_TEXTS)
+_NAMES = (*_PLAIN, "event_met_at", "parents", "worker_id", "progress", "error", "spec", *_TEXTS)
 
 _retries = msgspec.json.Decoder(list[Retry])
 _parents = msgspec.json.Decoder(list[str])
@@ -68,6 +71,10 @@ def job_with_runs(row: Any) -> JobWithRuns:
 
 def listed(row: Any) -> JobView:
     return JobView(**_fields(row[:-1]), truncated=bool(row[-1]))
+
+
+def job_view(row: Any) -> JobView:
+    return JobView(**_fields(row))
 
 
 def error(text: str | None) -> Error | None:

@@ -9,7 +9,7 @@ from semantica_daemon.model import event, state
 from semantica_daemon.model.outcome import ESCAPED, Outcome
 from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
-from semantica_daemon.store import environments, gates
+from semantica_daemon.store import environments, gates, leases
 from semantica_daemon.store.ended import ended
 from semantica_daemon.store.ready import Source
 from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
@@ -39,6 +39,18 @@ VALUES (?, ?, ?, ?, ?)
 INSERT_RUN_OF_TEMPLATE = """
 INSERT INTO job_runs (job_number, number, run_id, attempt, started_at, template_id)
 VALUES (?, ?, ?, ?, ?, ?)
+"""
+START_EXTERNAL = """
+UPDATE jobs
+SET state = 'RUNNING', run_id = ?1, started_at = ?2, updated_at = ?2, attempts = attempts + 1,
+    run_count = run_count + 1, event_count = event_count + 1, last_event = ?3, result_summary = NULL, progress = NULL,
+    postponed_since = NULL, blocked_by = NULL
+WHERE number = ?4
+RETURNING run_count, spec
+"""
+INSERT_EXTERNAL_RUN = """
+INSERT INTO job_runs (job_number, number, run_id, attempt, started_at, worker_id, template_id)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 END_RUN = """
 UPDATE job_runs
@@ -154,6 +166,19 @@ def start(tx: Tx, source: Source, row: tuple[Any, ...], starts: list[tuple[Any, 
     return Claim(run, job, rest, mode, env_vars, payload, environment)
 
 
+def start_external(tx: Tx, job: ChangedJob, position: int, worker_id: str) -> tuple[Running, RestOfSpec]:
+    """QUEUED → RUNNING for a worker, with a new run. The worker exists, so job.started is emitted at once."""
+    run_id, attempt = tx.ids.run(tx.now), job.attempts + 1
+    last = tx.emit(job, event.STARTED, "", {"run_id": run_id, "attempt": attempt, "worker_id": worker_id})
+    ((number, spec),) = tx.execute(START_EXTERNAL, (run_id, tx.now, last, job.number)).fetchall()
+    rest = rest_of(spec)
+    run = Running(job.job_id, run_id, attempt, tx.now, job.number, number)
+    tx.execute(INSERT_EXTERNAL_RUN, (job.number, number, run_id, attempt, tx.now, worker_id, rest.template_id))
+    tx.changed(job, state.RUNNING)
+    tx.started(job.external_source, job.priority, position)
+    return run, rest
+
+
 def run_insert(run: Running, template_id: str | None) -> tuple[str, tuple[Any, ...]]:
     """The statement that writes a new run, and its values."""
     values = (run.job_number, run.run_number, run.run_id, run.attempt, run.started_at)
@@ -200,6 +225,8 @@ def end_run(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     error = encode(outcome.error).decode() if outcome.error else None
     tx.defer(END_RUN, (verdict.run_status, tx.now, outcome.exit_code, error, run.job_number, run.run_number))
     _count_run(tx, run, job, None if _is_cut_short(verdict, outcome) else _took(tx, run, outcome))
+    if job.is_external:
+        leases.end(tx, run.run_id, verdict.run_status)
     if verdict.state == state.QUEUED:
         _put_back(tx, run, job, outcome)
     elif verdict.state == state.SCHEDULED:

@@ -10,6 +10,7 @@ from typing import Any
 from semantica_daemon.model import event, state
 from semantica_daemon.store import gates
 from semantica_daemon.store.ended import ended
+from semantica_daemon.store.external import room_of
 from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
 from semantica_daemon.store.tx import ChangedJob, Tx
 
@@ -71,12 +72,15 @@ def enter_queue(
     position = tx.position_for(job.queue, job.priority, job.concurrency_key)
     expires_at = None if job.ttl_ms is None else tx.now + job.ttl_ms
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging, job.slots)
-    claims = EXTERNAL if job.claim_class == EXTERNAL else claims
+    place = (-job.priority, position, job.created_at, job.job_id)
+    if job.is_external and blocked_by is None:
+        claims, blocked_by = EXTERNAL, room_of(job.external_source)
+        tx.external.offer(job.external_source, place)
+    else:
+        tx.ready.offer((job.queue, claims, job.concurrency_key, job.chain_group_id), place)
     values = (tx.now, position, expires_at, tx.now, job.event_count + 1, last_event, claims, blocked_by)
     tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
     tx.changed(job, state.QUEUED)
-    source = (job.queue, claims, job.concurrency_key, job.chain_group_id)
-    tx.ready.offer(source, (-job.priority, position, job.created_at, job.job_id))
     tx.wake_at(expires_at)
 
 

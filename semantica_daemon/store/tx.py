@@ -16,11 +16,12 @@ from semantica_daemon.model.outcome import Stop
 from semantica_daemon.model.state import RUNNING
 from semantica_daemon.store.awaited import AwaitedJobs
 from semantica_daemon.store.counts import Counts
+from semantica_daemon.store.external import ROOM, ExternalQueues, ExternalSource
 from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
-from semantica_daemon.store.ready import ReadyQueues, Source
+from semantica_daemon.store.ready import ReadyQueues, Source, claim_class
 from semantica_daemon.store.reservations import Reservations
-from semantica_daemon.store.rooms import Rooms
+from semantica_daemon.store.rooms import Room, Rooms
 from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
@@ -72,6 +73,16 @@ class Job(Struct, frozen=True, gc=False):
         in_lane = self.subject_key and self.supersede != "none"
         return lane_room(self.subject_key, self.job_type) if in_lane else None
 
+    @property
+    def is_external(self) -> bool:
+        """Whether workers run it; such a job takes no slot."""
+        return self.slots == 0
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether it is QUEUED behind another job of its lane."""
+        return self.blocked_by is not None and not self.blocked_by.startswith(ROOM)
+
 
 class ChangedJob(Job, frozen=True, gc=False):
     """A job as it was before a change, with the columns that transitions use."""
@@ -88,6 +99,11 @@ class ChangedJob(Job, frozen=True, gc=False):
     stop_state: str | None
     stale: int
     superseded_by: str | None
+
+    @property
+    def external_source(self) -> ExternalSource:
+        needs = claim_class(self.wait_for_idle, self.require_charging)
+        return self.queue, self.job_type, self.concurrency_key, self.chain_group_id, needs
 
 
 def lane_room(subject_key: str, job_type: str) -> str:
@@ -111,6 +127,7 @@ class TxContext(Struct):
     counts: Counts
     rooms: Rooms
     ready: ReadyQueues
+    external: ExternalQueues
     flows: Flows
     awaited: AwaitedJobs
     reservations: Reservations
@@ -129,6 +146,7 @@ class Tx:
         self.counts = ctx.counts
         self.rooms = ctx.rooms
         self.ready = ctx.ready
+        self.external = ctx.external
         self.flows = ctx.flows
         self.awaited = ctx.awaited
         self.reservations = ctx.reservations
@@ -173,9 +191,9 @@ class Tx:
         if instant is not None and (self.due is None or instant < self.due):
             self.due = instant
 
-    def started(self, source: Source, priority: int, position: int) -> None:
+    def started(self, source: Source | ExternalSource, priority: int, position: int) -> None:
         """Counts the start of a run for its key, its group, the rates, and the fairness between keys."""
-        queue, _, key, group = source
+        queue, key, group = source[0], source[2], source[3]
         self.rooms.started(queue, key, group, self.now)
         self.flows.claimed(queue, priority, key, position)
 
@@ -186,9 +204,14 @@ class Tx:
             self.ready.slot_freed(job.queue)
             if job.concurrency_key is not None or job.chain_group_id is not None:
                 for room in self.rooms.ended(job.queue, job.concurrency_key, job.chain_group_id):
-                    self.ready.room_freed(room)
+                    self.room_freed(room)
         elif job.slots > 1:
             self.ready.slot_freed(job.queue)  # slots may have been kept free for it
+
+    def room_freed(self, room: Room) -> None:
+        """A key or group may have room for more jobs, of slots or of workers."""
+        self.ready.room_freed(room)
+        self.external.room_freed(room)
 
     def emit(self, job: Job, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> int:
         """Emits the next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""

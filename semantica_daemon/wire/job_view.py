@@ -85,6 +85,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     log_path: Annotated[str | None, about("file with the output of its latest run")]
     artifact_path: Annotated[str | None, about("folder with its outputs")]
     run_id: Annotated[str | None, about("id of its latest run")]
+    worker_id: Annotated[str | None, about("external worker of its latest run")]
     slots: Annotated[int, about("slots that a run of it takes; 0 for an external worker")]
     concurrency_key: Annotated[str | None, about("key whose limit counts it")]
     position: Annotated[int, about("place in its queue among equal priorities")]

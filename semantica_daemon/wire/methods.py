@@ -17,6 +17,7 @@ from semantica_daemon.wire import (
     run,
     schedule,
     template,
+    worker,
 )
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
@@ -91,6 +92,13 @@ METHODS = (
     Method("reservation.release", reservation.ReleaseParams, reservation.ReservationView, "let jobs start again"),
     Method("reservation.get", reservation.GetReservationParams, reservation.ReservationFound,
            "the ACTIVE reservation, or one by its id"),
+    Method("worker.register", worker.RegisterParams, worker.RegisterResult, "register an external worker"),
+    Method("worker.claim", worker.ClaimParams, worker.ClaimResult, "begin the next EXTERNAL jobs", waits=True),
+    Method("worker.heartbeat", worker.HeartbeatParams, worker.HeartbeatResult, "renew the leases of runs"),
+    Method("worker.complete", worker.CompleteParams, worker.EndedRun, "end a run with success"),
+    Method("worker.fail", worker.FailParams, worker.EndedRun, "end a run with a failure"),
+    Method("worker.leave", worker.WorkerParams, worker.LeaveResult, "give all runs back, and end the worker"),
+    Method("worker.list", Params, worker.WorkerList, "the workers, which of them are alive, and what they run"),
     Method("admin.health", Params, admin.Health, "whether the daemon is ready, and how each part is"),
     Method("admin.stats", Params, admin.Stats, "counts and times by queue, and of the system"),
     Method("admin.config", admin.ConfigParams, dict[str, Any], "the configuration in force; can read its file again"),
@@ -113,7 +121,6 @@ NOTIFICATIONS = (
 LATER = {
     "job": "update move hold release archive export",
     "group": "create get list cancel",
-    "worker": "register claim heartbeat complete fail leave list",
     "artifact": "list verify",
     "receipt": "get verify",
     "admin": "metrics maintenance backup",

@@ -70,7 +70,9 @@ class RunView(Struct, frozen=True):
 
 
 class RunParams(Params, frozen=True):
-    run_token: Annotated[Annotated[str, Meta(max_length=64)], about("$SEMANTICA_RUN_TOKEN of the job's own process")]
+    run_token: Annotated[
+        Annotated[str, Meta(max_length=64)], about("$SEMANTICA_RUN_TOKEN of the job's process, or of a worker's claim")
+    ]
 
 
 class ProgressParams(RunParams, frozen=True):
@@ -93,8 +95,9 @@ class ResultParams(RunParams, frozen=True):
     result: Annotated[Any, about("the job's result_summary, at most 10 MB")]
 
 
-class RunAck(Struct, frozen=True):
+class RunAck(Struct, frozen=True, omit_defaults=True):
     """The answer to a process that has reported by its run token."""
 
     job_id: Annotated[str, about("the job")]
     attempt: Annotated[int, about("attempt number of the run")]
+    cancel: Annotated[bool, about("true when the run was asked to stop")] = False

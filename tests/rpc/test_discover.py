@@ -65,7 +65,6 @@ def test_every_field_of_a_later_version_has_an_example_here() -> None:
 @each_case("method", ["job.enqueue", "job.plan", "job.enqueue_many"])
 async def test_a_field_of_a_later_version_is_refused_never_ignored(real: Harness, home: Path, method: str) -> None:
     specs = [(f".{name}", {name: value}) for name, value in FIELDS.items()]
-    specs += [(".execution_mode", {"execution_mode": "EXTERNAL"})]
     async with nobody_notices(real, home):
         for path, fields in specs:
             spec = {"job_type": "semantica.noop", **fields}

@@ -10,6 +10,7 @@ import msgspec
 from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS, USED_SLOTS
+from semantica_daemon.store.external import ExternalSource, room_of
 from semantica_daemon.store.rooms import rooms_of
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
@@ -38,6 +39,7 @@ def check(store: Store, counted: bool = True) -> None:
     check_retries(store)
     check_rooms(store)
     check_ready(store)
+    check_workers(store)
     check_counted_rooms(store)
     check_runs(store)
     check_waiting(store)
@@ -129,13 +131,45 @@ def check_rooms(store: Store) -> None:
     for job in live:
         in_lane = job["subject_key"] and job["supersede"] != "none"
         room = lane_room(job["subject_key"], job["job_type"]) if in_lane else None
-        assert job["blocked_by"] in (None, room)
-        assert (job["blocked_by"] is not None) == (job["state"] == QUEUED and job["claim_class"] == 4)
-        if room is not None and job["blocked_by"] is None:
+        is_blocked = job["state"] == QUEUED and job["claim_class"] == 4
+        expected = room if is_blocked else room_of(source_of(job)) if is_for_workers(job) else None
+        assert job["blocked_by"] == expected
+        if room is not None and not is_blocked:
             holders[room] += 1
     assert all(count == 1 for count in holders.values()), "two jobs have the room of one lane"
     for job in live:
-        assert job["blocked_by"] is None or holders[job["blocked_by"]], "nobody would open it"
+        assert job["claim_class"] != 4 or job["state"] != QUEUED or holders[job["blocked_by"]], "nobody would open it"
+
+
+def is_for_workers(job: dict[str, Any]) -> bool:
+    """Whether external workers may claim it."""
+    return bool(job["state"] == QUEUED and job["execution_mode"] is None and job["claim_class"] == 5)
+
+
+def source_of(job: dict[str, Any]) -> ExternalSource:
+    needs = job["wait_for_idle"] + 2 * job["require_charging"]
+    return job["queue"], job["job_type"], job["concurrency_key"], job["chain_group_id"], needs
+
+
+def check_workers(store: Store) -> None:
+    """Workers know each claimable job at a place that is not worse than its own; every external run has a lease, and
+    no other run has one."""
+    external = store.database.external
+    for job in store.rows("SELECT * FROM jobs WHERE state = 'QUEUED' AND execution_mode IS NULL"):
+        assert job["slots"] == 0
+        if is_for_workers(job):
+            source = source_of(job)
+            assert external._best[source] <= (-job["priority"], job["position"], job["created_at"], job["id"])
+            for wanted, heap in external._heaps.items():
+                known = (external._best[source], source) in heap or source in external._parked_in
+                assert known or not wanted.matches(source)
+    running = store.rows("SELECT number, run_id FROM jobs WHERE state = 'RUNNING' AND execution_mode IS NULL")
+    leases = store.rows("SELECT job_number AS number, run_id FROM leases")
+    assert sorted(leases, key=str) == sorted(running, key=str)
+    counted = Counter((run["worker_id"], run["status"]) for run in all_runs(store))
+    for worker in store.rows("SELECT * FROM workers"):
+        ends = counted[worker["worker_id"], "DONE"], counted[worker["worker_id"], "FAILED"]
+        assert (worker["items_processed"], worker["items_failed"]) == ends
 
 
 def check_ready(store: Store) -> None:
@@ -237,7 +271,7 @@ def check_counts(store: Store) -> None:
         live = {state: found[state] for state in LIVE}
         assert {state: in_memory[state] for state in LIVE} == live, queue
     used = store.rows("SELECT queue, sum(slots) AS slots FROM jobs WHERE state = 'RUNNING' GROUP BY queue")
-    used_slots = {row["queue"]: row["slots"] for row in used}
+    used_slots = {row["queue"]: row["slots"] for row in used if row["slots"]}
     assert {queue: found[USED_SLOTS] for queue, found in counts._queues.items() if found[USED_SLOTS]} == used_slots
     assert counts.used_slots == sum(used_slots.values())
 
@@ -272,7 +306,7 @@ def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
         run = by_id.get(about.get("run_id")) if about["to"] != RUNNING else None
         if run is None or run["status"] in ("CANCELLED", "SUPERSEDED", "INTERRUPTED"):
             continue
-        if "E_ENGINE_CRASH" not in (run["error"] or "") and "E_SHUTDOWN" not in (run["error"] or ""):
+        if not any(code in (run["error"] or "") for code in ("E_ENGINE_CRASH", "E_SHUTDOWN", "E_LEASE_LOST")):
             yield run["job_id"], max(0, run["finished_at"] - run["started_at"])
 
 

@@ -142,7 +142,8 @@ CREATE TABLE jobs (
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
   -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
-  -- 5 external workers only (blocked_by is 'worker:', its queue and type, by which they find it).
+  -- 5 external workers only (blocked_by is 'worker:' and a JSON array of its queue, type, concurrency key, group and needs
+  -- of the machine, by which they find it).
   queued_at INTEGER CHECK (queued_at IS NOT NULL OR state <> 'QUEUED'),
   expires_at INTEGER,
   position INTEGER NOT NULL DEFAULT 0,
@@ -208,10 +209,13 @@ CREATE TABLE leases (
   job_number INTEGER NOT NULL REFERENCES jobs(number) ON DELETE CASCADE,
   run_token TEXT NOT NULL UNIQUE,
   lease_ms INTEGER NOT NULL CHECK (lease_ms > 0),
+  -- Never later than the three instants below.
   expires_at INTEGER NOT NULL,
-  -- When the run must have ended by its timeout_ms.
-  ends_at INTEGER
-);
+  -- The end of its timeout_ms; the deadline of its job; the end of its grace period, once its worker was told to stop.
+  ends_at INTEGER,
+  deadline INTEGER,
+  stop_at INTEGER
+) WITHOUT ROWID;
 
 CREATE TABLE queue_counts (
   queue TEXT PRIMARY KEY,
@@ -298,8 +302,11 @@ CREATE TABLE workers (
   last_heartbeat INTEGER NOT NULL,
   items_processed INTEGER NOT NULL DEFAULT 0,
   items_failed INTEGER NOT NULL DEFAULT 0,
+  queues TEXT CHECK (queues IS NULL OR json_valid(queues)),
+  job_types TEXT CHECK (job_types IS NULL OR json_valid(job_types)),
+  lease_ms INTEGER NOT NULL CHECK (lease_ms > 0),
   left_at INTEGER
-);
+) WITHOUT ROWID;
 
 CREATE UNIQUE INDEX idx_direct_reservations_active ON direct_reservations (status) WHERE status = 'ACTIVE';
 
@@ -360,11 +367,9 @@ CREATE INDEX idx_jobs_tag_live ON jobs (user_tag) WHERE finished_at IS NULL AND 
 
 CREATE INDEX idx_jobs_user_tag ON jobs (user_tag) WHERE user_tag IS NOT NULL;
 
-CREATE INDEX idx_leases_ends ON leases (ends_at) WHERE ends_at IS NOT NULL;
-
 CREATE INDEX idx_leases_expires ON leases (expires_at);
 
-CREATE INDEX idx_leases_job ON leases (job_number);
+CREATE UNIQUE INDEX idx_leases_job ON leases (job_number);
 
 CREATE INDEX idx_leases_worker ON leases (worker_id);
 
@@ -377,6 +382,8 @@ CREATE INDEX idx_schedules_event ON schedules (on_event) WHERE on_event IS NOT N
 CREATE INDEX idx_schedules_next ON schedules (next_trigger_at) WHERE next_trigger_at IS NOT NULL;
 
 CREATE INDEX idx_schedules_template ON schedules (template_id);
+
+CREATE INDEX idx_workers_heartbeat ON workers (last_heartbeat);
 
 CREATE TRIGGER job_runs_begin_is_final
 BEFORE UPDATE OF job_number, number, run_id, attempt, started_at, worker_id, template_id, params_snapshot ON job_runs
@@ -419,7 +426,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'rebuild jobs', 'dafed8359c1d563eab732df73e7090c4236b9ee900d7d5e19753c043a5f354f4');
+VALUES (5, 0, 'rebuild jobs', 'f811c387113e5cea41bd738da79da08bf3d6c92be076512fdde1a5e268dfda90');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (6, 0, 'add runs', '2404e73a09c014ec8eda658321025830ba1edae03dbd31edf3e4813d185b60b3');
@@ -461,7 +468,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (18, 0, 'add room limits', '727421ad228d5035fcc7068587d14e659cc7b9f977ac0e53138f4154c9fc5c01');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (19, 0, 'add workers', '8b90efc93db6a4304e8d527dc14b8e5d3e400afbe0736634b34982bf8e501cae');
+VALUES (19, 0, 'add workers', '1713186dddec81722c64c35e78a04936567e57ce1b03d493f47d67182d4c44f6');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (20, 0, 'add reservations', '37c1c2efd522199c11b8c877bdeaf6c36b2ed03745040117a98d39969505ffdf');

@@ -139,10 +139,8 @@ def test_nothing_that_is_over_is_promoted(store: Store, over: str) -> None:
     assert states(store, job_id) == [over]
 
 
-def test_a_job_for_external_workers_stays_theirs_when_it_becomes_due(forged: Store) -> None:
-    """No verb makes them yet, but a database of phase 4 may hold them."""
-    job_id = put(forged, schedule=LATER).job_id
-    forged.connection.execute("UPDATE jobs SET execution_mode = NULL, claim_class = 5")
-    tick(forged, 5000)
-    assert (forged.job(job_id)["state"], forged.job(job_id)["claim_class"]) == ("QUEUED", 5)
-    assert claims(forged) == []
+def test_a_job_for_external_workers_stays_theirs_when_it_becomes_due(store: Store) -> None:
+    job_id = put(store, execution_mode="EXTERNAL", schedule=LATER).job_id
+    tick(store, 5000)
+    assert (store.job(job_id)["state"], store.job(job_id)["claim_class"]) == ("QUEUED", 5)
+    assert claims(store) == []

@@ -72,6 +72,12 @@ PINNED: dict[str, tuple[str, ...]] = {
     "claim.POP": ("idx_jobs_pop",),
     "claim.POP_PLAIN": ("idx_jobs_pop",),
     "ready.HEADS": ("idx_jobs_pop",),
+    "external.HEADS": ("idx_jobs_blocked",),
+    "worker_claim.POP": ("idx_jobs_blocked",),
+    "worker_runs.OF_RUN": ("SEARCH leases USING PRIMARY KEY",),
+    "worker_runs.OF_TOKEN": ("sqlite_autoindex_leases_2",),
+    "worker_runs.OF_WORKER": ("idx_leases_worker",),
+    "worker_runs.EXPIRED": ("idx_leases_expires",),
     "counts.LOAD_USED_SLOTS": ("idx_jobs_running",),
     "rooms.RUNNING": ("idx_jobs_running",),
     "flows.QUEUED": ("idx_jobs_pop (queue=?)",),
@@ -174,7 +180,7 @@ def test_runs_are_found_by_the_number_of_their_job(old: Store, name: str) -> Non
     assert "SCAN job_runs" not in plan, plan
 
 
-@each_case("name", ["claim.POP", "promote.EXPIRED", "reads.EVENTS"])
+@each_case("name", ["claim.POP", "worker_claim.POP", "promote.EXPIRED", "reads.EVENTS"])
 def test_what_is_read_in_order_is_not_sorted(old: Store, name: str) -> None:
     plan = plan_of(old.connection, SQL[name], values_for(SQL[name]))
     assert "TEMP B-TREE" not in plan, plan

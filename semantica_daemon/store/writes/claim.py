@@ -48,7 +48,7 @@ def _claim_reserved(tx: Tx, reservation: Reservation) -> list[Claim]:
     row = tx.execute(RESERVED, (reservation.job_id,)).fetchone() if reservation.job_id is not None else None
     if row is None:
         return []
-    if _is_too_late(tx, row):
+    if is_too_late(tx, row):
         settle(tx)
         return claim(tx)
     *columns, queue, claims, key, group = row
@@ -69,14 +69,14 @@ def _take(tx: Tx, source: Source, other: Place | None) -> list[Claim]:
         rows = tx.execute(POP_PLAIN, (source[0], source[1], most + 1)).fetchall()
     else:
         rows = tx.execute(POP, (*source, most + 1)).fetchall()
-    if rows and other is not None and other < _place(rows[0]):
-        tx.ready.replace(source, _place(rows[0]))  # the best job was gone, so the other source comes first
+    if rows and other is not None and other < place_of(rows[0]):
+        tx.ready.replace(source, place_of(rows[0]))  # the best job was gone, so the other source comes first
         return []
-    if source[1] > BLOCKED and rows and _lacks_slots(tx, source, _place(rows[0])):
+    if source[1] > BLOCKED and rows and _lacks_slots(tx, source, place_of(rows[0])):
         return []
-    tx.ready.replace(source, _place(rows[most]) if len(rows) > most else None)
+    tx.ready.replace(source, place_of(rows[most]) if len(rows) > most else None)
     starts: list[tuple[Any, ...]] = []
-    claims = [run_transition.start(tx, source, row, starts) for row in rows[:most] if not _is_too_late(tx, row)]
+    claims = [run_transition.start(tx, source, row, starts) for row in rows[:most] if not is_too_late(tx, row)]
     tx.connection.executemany(run_transition.START, starts)
     return claims
 
@@ -99,7 +99,7 @@ def _lacks_slots(tx: Tx, source: Source, place: Place) -> bool:
     return True
 
 
-def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
+def is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
     """Ends a job whose deadline or TTL has passed. The scheduler does so too, but the claim may run before it."""
     number, deadline, expires_at = row[0], row[4], row[5]
     if deadline is not None and deadline <= tx.now:
@@ -109,6 +109,6 @@ def _is_too_late(tx: Tx, row: tuple[Any, ...]) -> bool:
     return False
 
 
-def _place(row: tuple[Any, ...]) -> Place:
+def place_of(row: tuple[Any, ...]) -> Place:
     """(-priority, position, created_at, id)"""
     return -row[2], row[3], row[6], row[1]

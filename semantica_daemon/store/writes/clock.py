@@ -35,6 +35,11 @@ UPDATE jobs INDEXED BY idx_jobs_expires
 SET expires_at = expires_at + :step
 WHERE state = 'QUEUED' AND expires_at IS NOT NULL
 """,
+    "leases": """
+UPDATE leases
+SET expires_at = min(expires_at + :step, coalesce(deadline, 9e18)), ends_at = ends_at + :step, stop_at = stop_at + :step
+""",
+    "workers": "UPDATE workers SET last_heartbeat = last_heartbeat + :step WHERE left_at IS NULL",
     "pauses": "UPDATE queues SET resume_at = resume_at + :step WHERE resume_at IS NOT NULL",
     "reservations": "UPDATE direct_reservations SET expires_at = expires_at + :step WHERE status = 'ACTIVE'",
     "intervals": """

@@ -11,7 +11,8 @@ from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import chains, environments, gates
-from semantica_daemon.store.ready import BLOCKED, claim_class
+from semantica_daemon.store.external import ExternalSource, room_of
+from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
 from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
 from semantica_daemon.store.writes.decide import EnqueueDecision
@@ -38,7 +39,7 @@ def insert(tx: Tx, job_id: str, job: AdmittedJob, decided: EnqueueDecision, begi
     values = (tx.now, job_id, spec.queue, spec.job_type, job.mode, job.payload, tx.next_sequence, *others.values())
     number = tx.execute(_insert(begins.state, tuple(others)), values).lastrowid
     tx.counts.move(spec.queue, None, begins.state)
-    _wake(tx, job_id, spec.queue, begins.state, others)
+    _wake(tx, job_id, spec, begins.state, others)
     about: dict[str, Any] = {"queue": spec.queue, "job_type": spec.job_type}
     if spec.subject_key:
         about |= {"subject_key": spec.subject_key, "generation": generation}
@@ -74,6 +75,8 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
     if (values := _columns(spec)) != USUAL_COLUMNS:
         rows = zip(COLUMNS, values, USUAL_COLUMNS, strict=True)
         others |= {name: value for name, value, usual in rows if value != usual}
+        if spec.slots == 0 and begins.state == state.QUEUED and "blocked_by" not in others:
+            others |= {"claim_class": EXTERNAL, "blocked_by": room_of(_external_source(spec))}
     if begins.at is not None or spec.schedule is not IMMEDIATE or job.origin is not NO_ORIGIN or job.parents:
         others |= _waits(job, begins)
     rest = _rest_of(job, decided)
@@ -124,16 +127,24 @@ def _rest_of(job: AdmittedJob, decided: EnqueueDecision) -> str | None:
     return stored(msgspec.structs.replace(rest, **extra))
 
 
-def _wake(tx: Tx, job_id: str, queue: str, current: str, others: dict[str, Any]) -> None:
+def _external_source(spec: JobSpec) -> ExternalSource:
+    """A new job that needs the machine is never QUEUED at once."""
+    return spec.queue, spec.job_type, spec.concurrency_key, spec.chain_group_id, 0
+
+
+def _wake(tx: Tx, job_id: str, spec: JobSpec, current: str, others: dict[str, Any]) -> None:
     """Offers a QUEUED job to the claim; wakes the scheduler at the time of a SCHEDULED job without gates, and at a
     deadline or TTL."""
     if current == state.QUEUED:
         if len(others) == 1:  # the usual job has a position and nothing else
-            tx.ready.offer((queue, 0, None, None), (0, others["position"], tx.now, job_id))
+            tx.ready.offer((spec.queue, 0, None, None), (0, others["position"], tx.now, job_id))
             return
         get = others.get
-        source = (queue, get("claim_class", 0), get("concurrency_key"), get("chain_group_id"))
-        tx.ready.offer(source, (-get("priority", 0), others["position"], tx.now, job_id))
+        place = (-get("priority", 0), others["position"], tx.now, job_id)
+        if get("claim_class") == EXTERNAL:
+            tx.external.offer(_external_source(spec), place)
+        else:
+            tx.ready.offer((spec.queue, get("claim_class", 0), get("concurrency_key"), get("chain_group_id")), place)
     elif current == state.SCHEDULED and "unmet" not in others:
         tx.wake_at(others.get("scheduled_at", tx.now))
     if "expires_at" in others or "deadline" in others:

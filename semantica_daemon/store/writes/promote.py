@@ -1,5 +1,5 @@
 """Handles what has become due: SCHEDULED jobs become QUEUED, schedules fire, late jobs are skipped, paused queues
-resume, reservations expire."""
+resume, reservations expire, leases of workers run out."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from semantica_daemon.model import state
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.store import needs, transition
 from semantica_daemon.store.tx import Tx
-from semantica_daemon.store.writes import fire, queues, reservations
+from semantica_daemon.store.writes import fire, queues, reservations, worker_runs
 
 # One query per combination of needs that is met, so that jobs whose needs are not met are never read.
 DUE = """
@@ -45,6 +45,8 @@ FROM (
   SELECT min(resume_at) FROM queues WHERE resume_at IS NOT NULL
   UNION ALL
   SELECT min(next_trigger_at) FROM schedules WHERE next_trigger_at IS NOT NULL
+  UNION ALL
+  SELECT min(expires_at) FROM leases
 )
 """
 
@@ -70,6 +72,7 @@ def promote(tx: Tx, request: Promote) -> Due:
         transition.end_waiting(tx, tx.read(number), state.SKIPPED_DEADLINE)
     for (number,) in tx.execute(EXPIRED, bound).fetchall():
         transition.end_waiting(tx, tx.read(number), state.SKIPPED_TTL)
+    worker_runs.end_expired(tx, request.most)
     fire.fire_due(tx)
     for idle, charging in tx.facts.met:
         for (number,) in tx.execute(DUE, {**bound, "idle": idle, "charging": charging}).fetchall():
@@ -80,6 +83,7 @@ def promote(tx: Tx, request: Promote) -> Due:
     found = [at for idle, charging, at in first_due if tx.facts.meet(idle, charging)]
     found += tx.execute(NEXT_DUE).fetchone()
     found += [tx.reservations.active.expires_at] if tx.reservations.active is not None else []
+    found += [tx.external.next_opening(tx.now)] if tx.counts.has_rates else []
     next_at = min((at for at in found if at is not None), default=None)
     return Due(next_at, needs.from_rows([*first_due, *tx.execute(needs.AT_ONCE)]))
 

@@ -1,5 +1,5 @@
-"""Recovery at start. The daemon holds the lock, so every RUNNING job is orphaned. Applies the recovery matrix of
-docs/decisions.md, row by row.
+"""Recovery at start. The daemon holds the lock, so every RUNNING job is orphaned, except those of external workers:
+their leases go on. Applies the recovery matrix of docs/decisions.md, row by row.
 
 A job without a run gets one, so that its end can be stored. If the run's end is recorded, the job takes it; otherwise
 the run counts as crashed.
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.model.outcome import CRASHED, ESCAPED, Outcome
+from semantica_daemon.store import leases
 from semantica_daemon.store.run_transition import Running, run_insert
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.finish import Finish, finish
@@ -20,7 +21,11 @@ SELECT jobs.id, jobs.run_id, jobs.attempts, jobs.started_at, jobs.number, jobs.r
   run.run_id, run.status, run.exit_code, run.error, json_extract(jobs.spec, '$.template_id')
 FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
-WHERE jobs.state = 'RUNNING'
+WHERE jobs.state = 'RUNNING' AND NOT EXISTS (
+  SELECT 1
+  FROM leases
+  WHERE jobs.slots = 0 AND leases.job_number = jobs.number AND leases.run_id = jobs.run_id AND run.status = 'RUNNING'
+)
 """
 ADOPT_STOP = """
 UPDATE jobs
@@ -34,6 +39,7 @@ COUNT_RUN = "UPDATE jobs SET run_count = ? WHERE number = ?"
 def recover(tx: Tx, escaped: frozenset[str]) -> dict[str, str]:
     """Returns the orphaned jobs and the new state of each. `escaped`: runs whose processes could not be ended; their
     jobs must not be run again beside them."""
+    tx.execute(leases.RENEW_AT_START, {"now": tx.now})
     jobs = {}
     for row in tx.execute(ORPHANS).fetchall():
         run, outcome = _run_and_outcome(tx, row)

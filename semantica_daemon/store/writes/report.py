@@ -9,6 +9,7 @@ from semantica_daemon.errors import RunOver
 from semantica_daemon.model import event
 from semantica_daemon.store.run_transition import Running, read_run
 from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.worker_runs import RunToken, run_of_token
 from semantica_daemon.wire.run import Progress, RunAck
 
 SET_PROGRESS = """
@@ -33,31 +34,34 @@ class Line(Struct, frozen=True):
 class RunResult(Struct, frozen=True):
     """`text` is JSON."""
 
-    run: Running
+    run: Running | RunToken
     text: str
 
 
 class Report(Struct, frozen=True):
-    run: Running
+    run: Running | RunToken
     lines: tuple[Line, ...] = ()
     progress: Progress | None = None
 
 
 def report(tx: Tx, request: Report) -> RunAck:
     """Stores the report; raises RunOver, changing nothing, when the run is no longer current."""
-    if read_run(tx, request.run) is None:
-        raise _over(request.run)
+    run = _run(tx, request.run)
+    job = read_run(tx, run)
+    if job is None:
+        raise _over(run)
     for line in request.lines:
-        _emit(tx, request.run, event.LOG, line)
+        _emit(tx, run, event.LOG, line)
     if request.progress is not None:
-        _set_progress(tx, request.run, request.progress)
-    return RunAck(request.run.job_id, request.run.attempt)
+        _set_progress(tx, run, request.progress)
+    return RunAck(run.job_id, run.attempt, job.stop_state is not None)
 
 
 def keep_result(tx: Tx, result: RunResult) -> RunAck:
-    if not tx.execute(RESULT, (result.text, tx.now, result.run.job_number, result.run.run_id)).rowcount:
-        raise _over(result.run)
-    return RunAck(result.run.job_id, result.run.attempt)
+    run = _run(tx, result.run)
+    if not tx.execute(RESULT, (result.text, tx.now, run.job_number, run.run_id)).rowcount:
+        raise _over(run)
+    return RunAck(run.job_id, run.attempt)
 
 
 def unresponsive(tx: Tx, run: Running) -> None:
@@ -66,6 +70,17 @@ def unresponsive(tx: Tx, run: Running) -> None:
         message = "did not stop within its grace period; it keeps its slot until it ends"
         line = Line(message, "warn", {"run_id": run.run_id})
         _emit(tx, run, event.UNRESPONSIVE, line)
+
+
+def _run(tx: Tx, run: Running | RunToken) -> Running:
+    """The tokens of workers are in the database, so that they outlive a restart; all others are in memory."""
+    if isinstance(run, Running):
+        return run
+    found = run_of_token(tx, run)
+    if found is None:
+        hint = "it is $SEMANTICA_RUN_TOKEN of the job's own process, or run_token of a worker's claim"
+        raise RunOver("no run that is under way has this token", hint)
+    return found
 
 
 def _emit(tx: Tx, run: Running, event_type: str, line: Line) -> None:

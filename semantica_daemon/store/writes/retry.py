@@ -53,6 +53,7 @@ def retry(tx: Tx, params: RetryParams) -> Ack:
 def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec of the stored job, and warnings about what is left out."""
     fields = {name: job[name] for name in (*SAME, *new_job.COLUMNS)}
+    fields["execution_mode"] = job["execution_mode"] or "EXTERNAL"
     rest = msgspec.structs.asdict(rest_of(job["spec"]))
     fields |= {name: rest[name] for name in (*new_job.REST, "on_running") if name not in NOT_REPEATED}
     fields |= {"payload": msgspec.json.decode(job["payload"]) if payload is None else payload}
