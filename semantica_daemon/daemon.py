@@ -54,7 +54,7 @@ from semantica_daemon.reload import Change, Reload
 from semantica_daemon.rpc.binding import Method, bind
 from semantica_daemon.rpc.calls import Services
 from semantica_daemon.rpc.connection import OpenConnections
-from semantica_daemon.rpc.methods import job, machine, protocol, queue, reservation, schedule, template
+from semantica_daemon.rpc.methods import group, job, machine, protocol, queue, reservation, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.attach import AttachMethods
 from semantica_daemon.rpc.methods.event import EventMethods
@@ -177,6 +177,7 @@ class Daemon:
                 **schedule.bindings(readers),
                 **machine.bindings(self.machine),
                 **queue.bindings(readers, limits),
+                **group.bindings(readers, waiting),
                 **reservation.bindings(reservations, readers),
                 **about.bindings(),
                 **protocol.bindings(self.feed.epoch),

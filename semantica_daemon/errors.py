@@ -105,6 +105,18 @@ class QueueNotFound(Refusal):
     number, code = 4001, "E_QUEUE_NOT_FOUND"
 
 
+class GroupNotFound(Refusal):
+    number, code = 4001, "E_GROUP_NOT_FOUND"
+
+
+class GroupExists(Refusal):
+    number, code = 4002, "E_GROUP_EXISTS"
+
+
+class TooManySlots(Refusal):
+    code = "E_TOO_MANY_SLOTS"
+
+
 class ReservationNotFound(Refusal):
     number, code = 4001, "E_RESERVATION_NOT_FOUND"
 

@@ -47,13 +47,17 @@ class Feed:
         self.newest = committed.events[-1].event.sequence
         self._keep(committed.events)
         if self._watchers:
+            for group in committed.ended_groups:
+                self._wake(end_in(group))
             for key in {key for stored in committed.events for key in _keys(stored)} & self._watchers.keys():
-                for wake in self._watchers[key]:
-                    wake.set()
+                self._wake(key)
 
     def nudge(self, job_id: str) -> None:
         """Wakes the readers of a job without an event: its log has grown."""
-        for wake in self._watchers.get(("job", job_id), ()):
+        self._wake(("job", job_id))
+
+    def _wake(self, key: Key) -> None:
+        for wake in self._watchers.get(key, ()):
             wake.set()
 
     @contextmanager
@@ -134,6 +138,11 @@ def key_of(wanted: Filter) -> Key:
 
 def end_of(job_id: str) -> Key:
     return "end", job_id
+
+
+def end_in(group: str) -> Key:
+    """The key of the ends of the jobs of a group."""
+    return "group", group
 
 
 def _keys(stored: StoredEvent) -> tuple[Key, ...]:

@@ -1,19 +1,21 @@
 """Calls that wait for jobs, or that take several transactions: they hold neither a reader nor the writer for long."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from msgspec import Struct
 
 from semantica_daemon.engine.commands import CommandQueue
-from semantica_daemon.engine.feed import Feed, end_of
+from semantica_daemon.engine.feed import Feed, Key, end_in, end_of
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.selection import selection
 from semantica_daemon.model.state import TERMINAL
-from semantica_daemon.store import reads
+from semantica_daemon.store import groups, reads
 from semantica_daemon.store.writes.cancel import MOST, cancel
 from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.wire.event import EmitParams, EmitResult
+from semantica_daemon.wire.group import CancelGroupParams
 from semantica_daemon.wire.job import CancelParams, CancelResult
 
 
@@ -25,18 +27,39 @@ class Waiting(Struct, frozen=True):
     async def until_ended(self, prefix: str, timeout_ms: int) -> tuple[str, bool]:
         """Returns the whole id, and whether the job ended within the time."""
         job_id, _ = await self.readers.query(reads.state, prefix)
+
+        async def has_ended() -> bool:
+            return (await self.readers.query(reads.state, job_id))[1] in TERMINAL
+
+        return job_id, await self._until(has_ended, end_of(job_id), timeout_ms)
+
+    async def until_group_ended(self, group: str, timeout_ms: int) -> bool:
+        """Returns whether the group has jobs and all of them ended within the time."""
+        await self.readers.query(groups.check_exists, group)
+
+        async def has_ended() -> bool:
+            return await self.readers.query(groups.has_ended, group)
+
+        return await self._until(has_ended, end_in(group), timeout_ms)
+
+    async def _until(self, has_ended: Callable[[], Awaitable[bool]], key: Key, timeout_ms: int) -> bool:
+        """Asks again after each commit that wakes `key`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
-        with self.feed.watching(end_of(job_id)) as wake:
+        with self.feed.watching(key) as wake:
             while True:
                 wake.clear()
-                _, state = await self.readers.query(reads.state, job_id)
-                left = until - loop.time()
-                if state in TERMINAL or left <= 0:
-                    return job_id, state in TERMINAL
+                ended, left = await has_ended(), until - loop.time()
+                if ended or left <= 0:
+                    return ended
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await wake.wait()
+
+    async def cancel_group(self, params: CancelGroupParams) -> CancelResult:
+        await self.readers.query(groups.check_exists, params.chain_group_id)
+        group = params.chain_group_id
+        return await self.cancel(CancelParams(chain_group_id=group, reason=params.reason, wait_ms=params.wait_ms))
 
     async def cancel(self, params: CancelParams) -> CancelResult:
         """Cancels many jobs in several transactions, so that a long queue never blocks the writer."""

@@ -28,9 +28,9 @@ TYPES = (
     PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "queue.deleted",
     "schedule.created", "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled",
     "schedule.fired", "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted",
-    "reservation.acquired", "reservation.released", "reservation.expired", "reservation.kept", "worker.registered",
-    "worker.left", "event.emitted", "daemon.started", "daemon.reloaded", "daemon.stopping", "daemon.recovered",
-    "daemon.clock_stepped",
+    "group.created", "reservation.acquired", "reservation.released", "reservation.expired", "reservation.kept",
+    "worker.registered", "worker.left", "event.emitted", "daemon.started", "daemon.reloaded", "daemon.stopping",
+    "daemon.recovered", "daemon.clock_stepped",
 )  # fmt: skip
 RESERVATION_ENDS = frozenset({"reservation.released", "reservation.expired"})
 ENDS = frozenset({DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE})

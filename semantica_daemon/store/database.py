@@ -36,6 +36,7 @@ from semantica_daemon.store.reservations import Reservations
 from semantica_daemon.store.rooms import Rooms
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import StopRun, Tx, TxContext
+from semantica_daemon.store.writes.groups import stop_members
 from semantica_daemon.store.writes.promote import promote_opened
 from semantica_daemon.store.writes.reservations import settle as settle_reservation
 
@@ -85,6 +86,7 @@ class CommitResult(Struct, frozen=True):
     secrets: list[tuple[str, dict[str, str]]]
     must_sync: bool
     attached: list[tuple[str, str | None]]
+    ended_groups: set[str]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -136,13 +138,9 @@ class Database:
         tx = Tx(self._connection, now, self.sequence, self._position, self.context)
         try:
             results = [self._run(tx, command) for command in commands]
-            if tx.awaited.ended:
-                settle(tx)
-            promote_opened(tx)
-            if tx.reservations.active is not None:
-                settle_reservation(tx)
+            _follow_up(tx)
             claims = claim(tx) if claim is not None else []
-            if tx.opened or tx.awaited.ended:  # more to settle, or opened because the claim skipped a job
+            if tx.opened or tx.awaited.ended or tx.rooms.stopping:  # more to settle, or the claim skipped a job
                 tx.wake_at(now)  # the scheduler's next pass goes on
             if sync:
                 failpoints.hit("during_sync")
@@ -161,7 +159,8 @@ class Database:
         self.sequence += len(events)
         self._position = tx.position
         must_sync = tx.must_sync and not sync
-        return CommitResult(results, events, tx.stops, tx.due, claims, sync, tx.secrets, must_sync, tx.attached)
+        after = (tx.secrets, must_sync, tx.attached, tx.ended_groups)
+        return CommitResult(results, events, tx.stops, tx.due, claims, sync, *after)
 
     def next_external_job(self, wanted: Wanted, now: int) -> int | None:
         """When a worker that claims by this filter may find a job: now, or when a rate allows the next start. Only
@@ -268,6 +267,17 @@ class Database:
             self._connection.execute("ROLLBACK")
         with suppress(sqlite3.Error):
             self._load()
+
+
+def _follow_up(tx: Tx) -> None:
+    """What follows from the commands, each in a bounded number of changes."""
+    if tx.rooms.stopping:
+        stop_members(tx)
+    if tx.awaited.ended:
+        settle(tx)
+    promote_opened(tx)
+    if tx.reservations.active is not None:
+        settle_reservation(tx)
 
 
 class FailedAfterWrite(Exception):

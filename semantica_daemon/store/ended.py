@@ -1,5 +1,6 @@
 """The consequences of the end of a job, in the transaction that ends it. A new consequence is added to `ended`."""
 
+from semantica_daemon.model.group import FAILURES
 from semantica_daemon.store import gates
 from semantica_daemon.store.tx import Job, Tx
 
@@ -22,6 +23,10 @@ def ended(tx: Tx, job: Job, to: str, run_status: str | None = None) -> None:
         gates.stop_waiting(tx, job)
     if job.job_id in tx.awaited.live:
         tx.awaited.end(job.job_id, to)
+    if job.chain_group_id is not None:
+        tx.ended_groups.add(job.chain_group_id)
+        if to in FAILURES:
+            tx.rooms.stop(job.chain_group_id, job.job_id)
     if job.schedule_id is not None:
         gates.open_next_turn(tx, job.schedule_id)
     if run_status in ("DONE", "FAILED"):

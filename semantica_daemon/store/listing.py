@@ -133,8 +133,12 @@ def _states(filters: dict[str, Any]) -> Iterable[str | None]:
 
 def _cursor(text: str | None, newest_first: bool) -> int:
     """The number of the last job of the page before; without a page before, a number beyond all jobs."""
-    if text is None:
-        return 2**63 - 1 if newest_first else 0
+    return 2**63 - 1 if text is None and newest_first else number_of(text)
+
+
+def number_of(cursor: str | None) -> int:
+    """The number in a cursor; 0 for the first page."""
+    text = "0" if cursor is None else cursor
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidParams("not a cursor of job.list", "pass next_cursor as it came", path="$.cursor")
+        raise InvalidParams("not a cursor of this list", "pass next_cursor as it came", path="$.cursor")
     return int(text)

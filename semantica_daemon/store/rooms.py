@@ -7,7 +7,10 @@ start and the end of each run are counted by `run_transition` and `Tx.changed`.
 
 import sqlite3
 
+from msgspec import Struct
+
 from semantica_daemon.model.queue import key_rule, key_rules
+from semantica_daemon.model.state import SCHEDULED
 from semantica_daemon.store.counts import Counts
 from semantica_daemon.wire.queue import KeyRule
 
@@ -17,25 +20,60 @@ FROM jobs INDEXED BY idx_jobs_running
 WHERE state = 'RUNNING' AND (concurrency_key IS NOT NULL OR chain_group_id IS NOT NULL)
 GROUP BY queue, concurrency_key, chain_group_id
 """
-GROUP_LIMIT = "SELECT iif(mode = 'sequential', 1, max_parallel) FROM groups WHERE chain_group_id = ?"
-MOST_REMEMBERED = 10_000  # rules of keys and limits of groups
+POLICY = """
+SELECT iif(mode = 'sequential', 1, max_parallel), mode = 'sequential', on_failure = 'stop'
+FROM groups
+WHERE chain_group_id = ?
+"""
+# Between two attempts a member of a sequential group keeps its turn.
+BETWEEN_ATTEMPTS = """
+SELECT groups.chain_group_id, count(*)
+FROM groups
+CROSS JOIN jobs INDEXED BY idx_jobs_group_live ON jobs.chain_group_id = groups.chain_group_id
+WHERE mode = 'sequential' AND finished_at IS NULL AND state = 'SCHEDULED' AND attempts > 0
+GROUP BY groups.chain_group_id
+"""
+STOPPING = "SELECT chain_group_id FROM groups INDEXED BY idx_groups_stopped WHERE stopped_upto IS NOT NULL"
+STOP = """
+UPDATE groups
+SET stopped_upto = (SELECT max(number) FROM jobs), stopped_by = ?
+WHERE chain_group_id = ?
+"""
+MOST_REMEMBERED = 10_000  # rules of keys and policies of groups
 
 Room = str | tuple[str, str]  # a queue; (queue, concurrency key); (GROUP, group)
 GROUP = ""  # no queue has this name
 
 
+class GroupPolicy(Struct, frozen=True, gc=False):
+    """`limit`: how many of its jobs may run at once; None: any number."""
+
+    limit: int | None = None
+    is_sequential: bool = False
+    stops: bool = False
+
+
+ONLY_A_LABEL = GroupPolicy()
+
+
 class Rooms:
+    """`stopping`: groups in which a job has failed, and whose other jobs are to be cancelled."""
+
     def __init__(self, connection: sqlite3.Connection, counts: Counts) -> None:
         self._connection = connection
         self._counts = counts
         self._running: dict[Room, int] = {}
         self._key_rules: dict[Room, KeyRule] = {}
-        self._group_limits: dict[str, int | None] = {}
+        self._policies: dict[str, GroupPolicy] = {}
         self._rules_version = 0
+        self.stopping: set[str] = set()
 
     def load(self) -> None:
         self._running.clear()
-        self._group_limits.clear()
+        self._policies.clear()
+        self.stopping = {row[0] for row in self._connection.execute(STOPPING).fetchall()}
+        for group, jobs in self._connection.execute(BETWEEN_ATTEMPTS).fetchall():
+            self._running[(GROUP, group)] = jobs
         for queue, key, group, jobs in self._connection.execute(RUNNING).fetchall():
             for room in rooms_of(queue, key, group):
                 self._running[room] = self._running.get(room, 0) + jobs
@@ -57,7 +95,7 @@ class Rooms:
                 return (queue, key), None
             if self._counts.has_rates and (opens_at := self._opening(queue, key, now)) is not None:
                 return (queue, key), opens_at
-        if group is not None and (limit := self.group_limit(group)) is not None:
+        if group is not None and (limit := self.policy(group).limit) is not None:
             return ((GROUP, group), None) if self._running.get((GROUP, group), 0) >= limit else None
         return None
 
@@ -74,23 +112,24 @@ class Rooms:
             found = self._key_rules[(queue, key)] = key_rule(key_rules(self._counts.rules(queue).keys), key)
         return found
 
-    def group_limit(self, group: str) -> int | None:
-        """How many jobs of the group may run at once; None: any number."""
-        if group in self._group_limits:
-            return self._group_limits[group]
-        if len(self._group_limits) >= MOST_REMEMBERED:
-            self._group_limits.clear()
-        row = self._connection.execute(GROUP_LIMIT, (group,)).fetchone()
-        limit = self._group_limits[group] = row[0] if row else None
-        return limit
+    def policy(self, group: str) -> GroupPolicy:
+        found = self._policies.get(group)
+        if found is None:
+            if len(self._policies) >= MOST_REMEMBERED:
+                self._policies.clear()
+            row = self._connection.execute(POLICY, (group,)).fetchone()
+            found = self._policies[group] = GroupPolicy(row[0], bool(row[1]), bool(row[2])) if row else ONLY_A_LABEL
+        return found
 
-    def forget_group(self, group: str) -> None:
-        """The policy of the group has changed."""
-        self._group_limits.pop(group, None)
+    def stop(self, group: str, failed: str) -> None:
+        """That job of the group has failed: with its policy `stop`, those that have not started are to be cancelled."""
+        if self.policy(group).stops:
+            self._connection.execute(STOP, (failed, group))
+            self.stopping.add(group)
 
     def started(self, queue: str, key: str | None, group: str | None, now: int) -> None:
         for room in rooms_of(queue, key, group):
-            self._running[room] = self._running.get(room, 0) + 1
+            self._change(room, 1)
         if self._counts.has_rates:
             for name in ("",) if key is None else ("", key):
                 rate = self.key_rule(queue, name).rate if name else self._counts.rules(queue).rate
@@ -101,10 +140,24 @@ class Rooms:
         """Returns the rooms that have more space now."""
         rooms = rooms_of(queue, key, group)
         for room in rooms:
-            self._running[room] -= 1
-            if not self._running[room]:
-                del self._running[room]
+            self._change(room, -1)
         return rooms
+
+    def keeps_turn(self, group: str, state: str, attempts: int) -> bool:
+        """Whether a job in that state, after so many attempts, takes the room of its group though it does not run: a
+        member of a sequential group that waits for its next attempt."""
+        return state == SCHEDULED and attempts > 0 and self.policy(group).is_sequential
+
+    def change_turn(self, group: str, by: int) -> None:
+        if by:
+            self._change((GROUP, group), by)
+
+    def _change(self, room: Room, by: int) -> None:
+        jobs = self._running.get(room, 0) + by
+        if jobs:
+            self._running[room] = jobs
+        else:
+            del self._running[room]
 
     def _opening(self, queue: str, key: str, now: int) -> int | None:
         """When the rate of the queue, or of a key of it, allows the next start; None: it does so now."""

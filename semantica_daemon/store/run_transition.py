@@ -264,7 +264,7 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     last = tx.emit(job, event.RETRYING, message, facts, "warn")
     stored = encode(error).decode() if error else None
     tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
-    tx.changed(job, state.SCHEDULED)
+    tx.changed(job, state.SCHEDULED, job.attempts)
     gates.release_room(tx, job)
     tx.wake_at(at)
     tx.wake_at(job.deadline)

@@ -27,6 +27,7 @@ SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = 
     claim_class = ?, blocked_by = ?, attempts = ?, claim_attempts = claim_attempts + ?
 WHERE number = ?
 """
+POSITION = "SELECT position FROM jobs WHERE number = ?"
 END_WAITING = """
 UPDATE jobs
 SET state = ?, finished_at = ?, updated_at = ?, superseded_by = coalesce(?, superseded_by), event_count = ?,
@@ -52,7 +53,7 @@ def wait_again(
     """QUEUED or RUNNING → SCHEDULED, until the machine is idle or on mains power again."""
     last = tx.emit(job, event.SCHEDULED, message, facts, level)
     tx.execute(WAIT_AGAIN, (tx.now, job.event_count + 1, last, attempts, job.number))
-    tx.changed(job, state.SCHEDULED)
+    tx.changed(job, state.SCHEDULED, attempts)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
 
@@ -69,7 +70,7 @@ def enter_queue(
     tx: Tx, job: ChangedJob, last_event: int, blocked_by: str | None, attempts: int, failed_claims: int = 0
 ) -> None:
     """SCHEDULED or RUNNING → QUEUED, as the last of its priority and with its whole TTL."""
-    position = tx.position_for(job.queue, job.priority, job.concurrency_key)
+    position = _position(tx, job)
     expires_at = None if job.ttl_ms is None else tx.now + job.ttl_ms
     claims = BLOCKED if blocked_by else claim_class(job.wait_for_idle, job.require_charging, job.slots)
     place = (-job.priority, position, job.created_at, job.job_id)
@@ -82,6 +83,16 @@ def enter_queue(
     tx.execute(ENTER_QUEUE, (*values, attempts, failed_claims, job.number))
     tx.changed(job, state.QUEUED)
     tx.wake_at(expires_at)
+
+
+def _position(tx: Tx, job: ChangedJob) -> int:
+    """Behind the other jobs of its priority. A job of a sequential group that has run keeps its place: those behind it
+    wait until it has ended."""
+    group = job.chain_group_id
+    if group is not None and job.started_at is not None and tx.rooms.policy(group).is_sequential:
+        position: int = tx.execute(POSITION, (job.number,)).fetchone()[0]
+        return position
+    return tx.position_for(job.queue, job.priority, job.concurrency_key)
 
 
 def end_waiting(

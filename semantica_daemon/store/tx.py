@@ -21,7 +21,7 @@ from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
 from semantica_daemon.store.ready import ReadyQueues, Source, claim_class
 from semantica_daemon.store.reservations import Reservations
-from semantica_daemon.store.rooms import Room, Rooms
+from semantica_daemon.store.rooms import GROUP, Room, Rooms
 from semantica_daemon.wire.event import Event
 
 encode = msgspec.json.encode
@@ -157,6 +157,7 @@ class Tx:
         self.stops: list[StopRun] = []
         self.secrets: list[tuple[str, dict[str, str]]] = []
         self.attached: list[tuple[str, str | None]] = []  # an attach_id and its job, None if that existed before
+        self.ended_groups: set[str] = set()  # groups in which a job has ended
         self.opened: list[int] = []  # jobs whose last gate was opened; `writes/promote` makes them QUEUED
         self.due: int | None = None
         self.must_sync = False  # a command that was not submitted as durable has to be synced before its reply
@@ -197,8 +198,8 @@ class Tx:
         self.rooms.started(queue, key, group, self.now)
         self.flows.claimed(queue, priority, key, position)
 
-    def changed(self, job: Job, to: str) -> None:
-        """Counts that a job changes its state to `to`. `job`: as it was before."""
+    def changed(self, job: Job, to: str, attempts: int = 0) -> None:
+        """Counts that a job changes its state to `to`. `job`: as it was before; `attempts`: as they are after."""
         self.counts.move(job.queue, job.state, to, job.slots)
         if job.state == RUNNING:
             self.ready.slot_freed(job.queue)
@@ -207,6 +208,14 @@ class Tx:
                     self.room_freed(room)
         elif job.slots > 1:
             self.ready.slot_freed(job.queue)  # slots may have been kept free for it
+        if job.chain_group_id is not None:
+            self._change_turn(job, job.chain_group_id, to, attempts)
+
+    def _change_turn(self, job: Job, group: str, to: str, attempts: int) -> None:
+        had_turn = isinstance(job, ChangedJob) and self.rooms.keeps_turn(group, job.state, job.attempts)
+        self.rooms.change_turn(group, self.rooms.keeps_turn(group, to, attempts) - had_turn)
+        if had_turn:
+            self.room_freed((GROUP, group))
 
     def room_freed(self, room: Room) -> None:
         """A key or group may have room for more jobs, of slots or of workers."""

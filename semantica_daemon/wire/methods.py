@@ -9,6 +9,7 @@ from semantica_daemon.wire import (
     attach,
     event,
     execute,
+    group,
     job,
     machine,
     protocol,
@@ -79,6 +80,12 @@ METHODS = (
     Method("schedule.enable", schedule.ScheduleParams, schedule.EnableResult, "let a schedule fire, from now on"),
     Method("schedule.disable", schedule.ScheduleParams, schedule.EnableResult, "stop a schedule until it is enabled"),
     Method("schedule.trigger", schedule.ScheduleParams, schedule.TriggerResult, "fire a schedule once, now"),
+    Method("group.create", group.CreateGroupParams, group.GroupAck, "set the policy of the jobs with a group label"),
+    Method("group.get", group.GetGroupParams, group.GroupView, "a group, its status and its jobs"),
+    Method("group.list", group.ListGroupsParams, group.GroupPage, "the groups and their status, a page at a time"),
+    Method("group.cancel", group.CancelGroupParams, job.CancelResult, "cancel all live jobs of a group", waits=True),
+    Method("group.wait", group.WaitGroupParams, group.WaitGroupResult,
+           "wait until every job of a group has ended", waits=True),
     Method("machine.get", Params, machine.MachineView, "whether the machine is idle and on mains, by source"),
     Method("machine.activity", machine.ActivityParams, machine.ActivityAck, "report that an editor's user is typing"),
     Method("queue.list", Params, queue.QueueList, "the queues, their slots and what they hold"),
@@ -120,7 +127,6 @@ NOTIFICATIONS = (
 # Of the protocol, and refused as not supported until a later version brings them.
 LATER = {
     "job": "update move hold release archive export",
-    "group": "create get list cancel",
     "artifact": "list verify",
     "receipt": "get verify",
     "admin": "metrics maintenance backup",

@@ -3,6 +3,7 @@
 `test_table` has the others, and holds each against the table.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -81,6 +82,60 @@ async def retry(real: Harness) -> Any:
     assert history == list(zip(ids, [None, *ids], ["DONE"] * 3, strict=False))
     assert (await real.job(first["job_id"]))["retries"] == job["retries"]
     return ack
+
+
+@shows("group.create")
+async def create_group(real: Harness) -> Any:
+    policy = {"mode": "sequential", "on_failure": "stop"}
+    answer = await real.call("group.create", chain_group_id="release", **policy)
+    assert answer == {"chain_group_id": "release", "created": True}
+    assert not (await real.call("group.create", chain_group_id="release", **policy))["created"]
+    return answer
+
+
+@shows("group.get")
+async def get_group(real: Harness) -> Any:
+    ids = [(await real.enqueue(chain_group_id="g"))["job_id"] for _ in range(3)]
+    await real.call("group.wait", chain_group_id="g")
+    found = await real.call("group.get", chain_group_id="g", limit=2)
+    assert (found["status"], found["counts"], found["created_at"]) == ("DONE", {"DONE": 3}, None)
+    assert [one["job_id"] for one in found["jobs"]] == ids[:2]
+    rest = await real.call("group.get", chain_group_id="g", limit=2, cursor=found["next_cursor"])
+    assert ([one["job_id"] for one in rest["jobs"]], rest["next_cursor"]) == (ids[2:], None)
+    return found
+
+
+@shows("group.list")
+async def list_groups(real: Harness) -> Any:
+    for name in ("b", "a"):
+        await real.call("group.create", chain_group_id=name, max_parallel=2)
+    await real.enqueue(chain_group_id="c")
+    found = await real.call("group.list", limit=2)
+    assert [(one["chain_group_id"], one["status"]) for one in found["groups"]] == [("a", "PENDING"), ("b", "PENDING")]
+    rest = await real.call("group.list", limit=2, cursor=found["next_cursor"])
+    assert ([one["chain_group_id"] for one in rest["groups"]], rest["next_cursor"]) == (["c"], None)
+    return found
+
+
+@shows("group.cancel")
+async def cancel_group(real: Harness) -> Any:
+    ack = await real.enqueue(chain_group_id="g", schedule={"type": "AFTER", "delay_ms": 60_000})
+    answer = await real.call("group.cancel", chain_group_id="g")
+    assert answer == {"cancelled": [ack["job_id"]], "cancelling": [], "unchanged": []}
+    assert (await real.call("group.get", chain_group_id="g"))["status"] == "CANCELLED"
+    return answer
+
+
+@shows("group.wait")
+async def wait_for_group(real: Harness) -> Any:
+    await real.enqueue(chain_group_id="g", schedule={"type": "CONDITION", "wait_for_event": "go"})
+    early = await real.call("group.wait", chain_group_id="g", timeout_ms=0)
+    assert (early["finished"], early["group"]["status"]) == (False, "PENDING")
+    waiting = asyncio.ensure_future(real.call("group.wait", chain_group_id="g", timeout_ms=60_000))
+    await real.call("event.emit", key="go")
+    answer = await waiting
+    assert (answer["finished"], answer["group"]["status"]) == (True, "DONE")
+    return answer
 
 
 @shows("event.emit")

@@ -25,7 +25,7 @@ IN_PROTOCOL = {
     "queue": "list configure pause resume",
     "template": "put get list delete",
     "schedule": "put get list delete enable disable trigger",
-    "group": "create get list cancel",
+    "group": "create get list cancel wait",
     "reservation": "acquire release get",
     "worker": "register claim heartbeat complete fail leave list",
     "artifact": "list verify",

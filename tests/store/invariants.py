@@ -11,7 +11,7 @@ from semantica_daemon.model.event import ENDS
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS, USED_SLOTS
 from semantica_daemon.store.external import ExternalSource, room_of
-from semantica_daemon.store.rooms import rooms_of
+from semantica_daemon.store.rooms import GROUP, rooms_of
 from semantica_daemon.store.tx import lane_room
 from tests.builders import Store
 
@@ -194,6 +194,13 @@ def check_counted_rooms(store: Store) -> None:
     running: Counter[Any] = Counter()
     for job in store.rows("SELECT * FROM jobs WHERE state = 'RUNNING'"):
         running.update(rooms_of(job["queue"], job["concurrency_key"], job["chain_group_id"]))
+    for job in store.rows("""
+SELECT chain_group_id
+FROM jobs
+JOIN groups USING (chain_group_id)
+WHERE mode = 'sequential' AND state = 'SCHEDULED' AND attempts > 0
+"""):
+        running[(GROUP, job["chain_group_id"])] += 1
     assert store.database._rooms._running == running
     starts: dict[Any, list[int]] = {}
     for row in store.rows("SELECT * FROM rates ORDER BY started_at"):
