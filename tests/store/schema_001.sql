@@ -413,6 +413,26 @@ BEGIN
   SELECT RAISE(ABORT, 'a job that has run keeps its payload, variables, type and template');
 END;
 
+CREATE VIEW items AS
+SELECT id,
+  CASE
+    WHEN state IN ('QUEUED', 'SCHEDULED') THEN 'pending'
+    WHEN state = 'RUNNING' THEN 'processing'
+    WHEN state = 'DONE' THEN 'completed'
+    ELSE lower(state)
+  END AS status,
+  (
+    SELECT worker_id
+    FROM job_runs
+    WHERE job_number = jobs.number AND job_runs.number = jobs.run_count
+  ) AS worker_id,
+  strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000.0, 'unixepoch') AS started_at,
+  strftime('%Y-%m-%dT%H:%M:%fZ', finished_at / 1000.0, 'unixepoch') AS completed_at,
+  result_summary AS result,
+  error,
+  attempts
+FROM jobs;
+
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (1, 0, 'initial schema', '6372c6b9edcfffc1309636ca4470ba0e95c016067647a1f6f15b16e23ea37ec1');
 
@@ -475,3 +495,6 @@ VALUES (20, 0, 'add reservations', '37c1c2efd522199c11b8c877bdeaf6c36b2ed0374504
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (21, 0, 'guard jobs', '0856a87a5408a57390633f2275bd42a2bca5c5cabd803391ca2a3fa32b038ce5');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (22, 0, 'add items', '6f037c447e91c2095cf6757de0eddab844fe42483bb2e5c1b52e7bfb381a37d0');
