@@ -177,6 +177,10 @@ class ReservationOver(Refusal):
     number, code = 4002, "E_RESERVATION_OVER"
 
 
+class NeverStarts(Refusal):
+    number, code = 4002, "E_NEVER_STARTS"
+
+
 class SecretLost(Refusal):
     number, code = 4002, "E_SECRET_LOST"
 

@@ -110,7 +110,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "turn": lambda _: "the previous job of its schedule has ended",
     "lane": lambda _: "the running job of its lane has ended",
     "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
-    "parents": lambda facts: f"{facts['count']} more jobs have ended",
+    "parents": lambda facts: f"{_more_jobs(facts)} {'has' if facts['count'] == 1 else 'have'} ended",
     "slots": lambda _: "a slot is free",
 }
 
@@ -127,7 +127,7 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "turn": lambda facts, clock: f"after {_job(facts)}",
     "lane": lambda facts, clock: f"after {_job(facts)}",
     "parent": lambda facts, clock: f"after {_job(facts)}",
-    "parents": lambda facts, clock: f"after {facts['count']} more jobs",
+    "parents": lambda facts, clock: f"after {_more_jobs(facts)}",
     "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
     "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
     "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
@@ -142,6 +142,10 @@ def _number(facts: Facts, name: str) -> int:
 def _job(facts: Facts) -> str:
     """Empty when the reason names no job."""
     return f"job {short_id(str(facts['job_id']))}" if facts.get("job_id") else ""
+
+
+def _more_jobs(facts: Facts) -> str:
+    return count(_number(facts, "count"), "more job")
 
 
 def _until(facts: Facts, now: int) -> str:
@@ -238,7 +242,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "paused": _paused,
     "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
     "parent": _parent,
-    "parents": lambda facts, now, clock: f"it waits for {facts['count']} more jobs",
+    "parents": lambda facts, now, clock: f"it waits for {_more_jobs(facts)}",
     "ahead": lambda facts, now, clock: (
         f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else "it is next in its queue"
     ),

@@ -5,7 +5,7 @@ import socket
 import time
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, other_folder, payload, repeat, schedule
+from semantica_daemon.cli import job_options, last_job, needs, other_folder, payload, repeat, schedule
 from semantica_daemon.cli.command import Any, Command, Group, Json, Option, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import now
@@ -27,6 +27,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
     spec, since = job_options.job_spec(arguments), now()
     with terminal.client() as client:
         other_folder.warn(client, terminal)
+        spec = needs.resolve(client, terminal.paths, spec)
         ack = client.call("job.enqueue", **payload.complete(client, spec))
     _print_ack(terminal, ack, "generation" in spec and "force" not in spec)
     if (hint := shell_hint(arguments.command)) and not os.path.exists(arguments.command[0]):
@@ -93,6 +94,8 @@ COMMAND = Command(
   semantica add --at 'tomorrow 02:00' -t nightly -- ./backup.sh
   semantica add --when-idle --on-power --stop-when-lost -- ./reindex
   semantica add --on-event git:commit=main -- make docs
+  semantica add --needs 3f2a,@last -- ./deploy       when both jobs are DONE
+  semantica add --on-event job:3f2a=failed -- ./page-me
   semantica add --newest-wins a.py --debounce 2s --max-wait 30s -- lint a.py
   semantica add --every 10m --jitter 30s --name poll -- ./poll.sh
   semantica add --every 'daily 03:00' --name backup -- ./backup.sh

@@ -7,7 +7,7 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
-    "run", "add", "map", "plan", "list", "ls", "show", "logs", "wait", "cancel", "retry",
+    "run", "add", "map", "plan", "list", "ls", "show", "graph", "logs", "wait", "cancel", "retry",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
     "status", "events", "queue", "rpc", "config", "paths", "version", "completions",
@@ -24,7 +24,7 @@ semantica: background jobs on this machine that are neither lost nor repeated
   semantica status                                 what is running, what is waiting, how the last jobs ended
 
 jobs
-  run      run a command as a job and follow it      show     everything about one job
+  run      run a command as a job and follow it      show     everything about one job; graph: what needs what
   add      add a job, print its id                   logs     the output of a job; -f follows it
   map      run a command for each of many items      wait     wait for jobs; returns their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue

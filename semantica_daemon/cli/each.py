@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, last_job, payload
+from semantica_daemon.cli import job_options, last_job, needs, payload
 from semantica_daemon.cli.command import Any, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.fast_add import job_type_of
@@ -29,7 +29,7 @@ def add(arguments: Any, terminal: Terminal) -> None:
     spec, acks = job_options.job_spec(arguments), list[Json]()
     try:
         with terminal.client() as client:
-            spec = payload.complete(client, spec)
+            spec = payload.complete(client, needs.resolve(client, terminal.paths, spec))
             # The same for all jobs, so it is sent once in each call.
             shared = {"environment": spec.pop("environment")} if "environment" in spec else {}
             for jobs in _calls([_for_line(spec, line, arguments) for line in lines], len(json.dumps(shared))):

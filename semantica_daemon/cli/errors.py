@@ -25,6 +25,7 @@ SHELL_HINTS = {
     "E_NOT_ENDED": "`semantica wait {job_id}` waits for its end, `semantica cancel {job_id}` ends it",
     "E_SECRET_LOST": "add the job again with `semantica add --env NAME`, which gives it the secret",
     "E_QUEUE_IN_USE": "`semantica cancel --queue {queue}` ends them, `semantica list --queue {queue}` shows them",
+    "E_PARENT_ENDED": "`semantica retry {job_id}` runs that job once more; name the new job",
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
@@ -69,6 +70,7 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
 
     # The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`.
     field = str(error.data.get("path") or "").removeprefix("$.").removeprefix("spec.").partition("[")[0]
+    field = "schedule.conditions" if field.startswith("schedule.conditions.") else field
     option = option_of(field)
     hint = _hint(error.data, field, command)
     if field in SHELL_PROBLEMS and error.data.get("rule") != "schema":

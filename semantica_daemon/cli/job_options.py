@@ -5,7 +5,7 @@ import os
 import re
 
 from semantica_daemon import prose
-from semantica_daemon.cli import payload
+from semantica_daemon.cli import needs, payload
 from semantica_daemon.cli.command import HIDDEN, Any, Group, Json, Option, Options
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.parser import whole_number
@@ -21,7 +21,7 @@ OTHER_NAMES = {
     "payload": "the payload", "key": "the key",
     "env_vars": "--env", "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
     "event_types": "--type", "backoff": "--backoff", "backoff_base_ms": "--backoff",
-    "retry_on.exit_codes": "--retry-on",
+    "retry_on.exit_codes": "--retry-on", "parents": "--needs",
 }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def event(text: str) -> tuple[str, str | None]:
     key, given, value = text.partition("=")
     if not key:
         raise ValueError(f"{text!r} has no key: write KEY or KEY=VALUE, such as git:commit=main")
-    return key, value if given else None
+    return needs.end_of_job(key, value if given else None)
 
 
 def _refuse_every(text: str) -> Any:
@@ -119,7 +119,8 @@ STARTS = Group("when it starts", [
     Option("--when-idle", "when the machine is idle (see `semantica machine`)", field="schedule.wait_for_idle"),
     Option("--on-power", "when the machine is on mains power", field="schedule.require_charging"),
     Option("--on-event KEY[=VALUE]", type=event, action="append", default=[],
-           help="after `semantica emit KEY[=VALUE]` (may be repeated; at most one of them without a value)"),
+           help="after `semantica emit KEY[=VALUE]`, or after the end of a job: job:ID, job:ID=failed "
+                "(may be repeated; at most one of them without a value)"),
     Option("--stop-when-lost", "when idle or power is lost, end the run and wait again", field="stop_when_lost"),
     Option("--debounce D", "when no newer job of its subject was added for this long", duration, "debounce_ms"),
     Option("--max-wait D", "the longest that --debounce may delay it", duration, "max_wait_ms"),
@@ -165,8 +166,10 @@ ATTACHED = Group("while it is followed", [
 ], "Ctrl-C leaves the job running; a second one within 2 s cancels it")  # fmt: skip
 FIELDS = {one.field: one for one in (*WHAT_IS_RUN, *STARTS.options, *NEWEST_WINS.options, *RUNS.options) if one.field}
 OF_TEMPLATE: Options = [Group("what is run", [TYPE, *WHAT_IS_RUN]), STARTS, NEWEST_WINS, RUNS]
-OF_ADD: Options = [COMMAND, Group("what is run", [TYPE, TEMPLATE, *WHAT_IS_RUN]), *OF_TEMPLATE[1:]]
+JOB_STARTS = Group(STARTS.title, [needs.OPTION, *STARTS.options], STARTS.description)
+OF_ADD: Options = [COMMAND, Group("what is run", [TYPE, TEMPLATE, *WHAT_IS_RUN]), JOB_STARTS, *OF_TEMPLATE[2:]]
 OF_RUN: Options = [*OF_ADD, ATTACHED, NO_EVERY]
+OF_TEMPLATE_RUN: Options = [OF_TEMPLATE[0], JOB_STARTS, *OF_TEMPLATE[2:], ATTACHED]
 
 
 def option_of(field: str) -> str | None:
@@ -191,12 +194,15 @@ def job_spec(arguments: Any, in_template: bool = False) -> Json:
     schedule |= _events(arguments.on_event)
     if schedule:
         spec["schedule"] = {"type": kind, **schedule}
+    spec |= {} if in_template else needs.parents(arguments.needs)
     return spec | (arguments.backoff or {}) | _newest_wins(arguments) | payload.fields(arguments, in_template)
 
 
 def _events(given: list[tuple[str, str | None]]) -> Json:
     keys = [key for key, value in given if value is None]
     conditions = {key: value for key, value in given if value is not None}
+    if len(keys) > 1 and all(key.startswith(needs.JOB) for key in keys):
+        raise CommandFailed("--on-event: a job can wait for any end of only one job", "--needs waits for several jobs")
     if len(keys) > 1:
         hint = f"give the others a value: --on-event {keys[1]}=VALUE, and the same value to `semantica emit`"
         raise CommandFailed("--on-event: a job can wait for only one event without a value", hint)
@@ -227,11 +233,14 @@ def start_reasons(spec: Json, now: int) -> list[prose.Facts]:
     schedule = spec.get("schedule") or {}
     at = max(schedule.get("scheduled_at", 0), now + schedule.get("delay_ms", 0))
     reasons: list[prose.Facts] = [{"kind": "time", "at": at}] if at > now else []
+    reasons += needs.reasons(spec)
     reasons += [{"kind": "idle"}] if schedule.get("wait_for_idle") else []
     reasons += [{"kind": "power"}] if schedule.get("require_charging") else []
-    reasons += [{"kind": "event", "key": schedule["wait_for_event"]}] if schedule.get("wait_for_event") else []
-    conditions = (schedule.get("conditions") or {}).items()
-    reasons += [{"kind": "condition", "key": key, "value": value} for key, value in conditions]
+    event = schedule.get("wait_for_event")
+    events = [*([(event, None)] if event else []), *(schedule.get("conditions") or {}).items()]
+    for key, value in events:
+        if not key.startswith(needs.JOB):
+            reasons.append({"kind": "event" if value is None else "condition", "key": key, "value": value})
     if spec.get("debounce_ms"):
         reasons.append({"kind": "debounce", "debounce_ms": spec["debounce_ms"], "max_wait_ms": spec.get("max_wait_ms")})
     return reasons

@@ -38,6 +38,10 @@ def sentence(job: Json, job_id: str) -> str:
     name = f"job {prose.short_id(job_id)}"
     if job.get("superseded_by") is not None:
         return f"{name} was superseded by {prose.short_id(job['superseded_by'])}"
+    if job["state"] == "CANCELLED" and job.get("parent_count"):
+        return (
+            f"{name} was cancelled; `semantica why {prose.short_id(job_id)}` shows whether that was for a job it needs"
+        )
     if job["state"] != "FAILED":
         return f"{name} {SENTENCES.get(job['state'], 'is ' + job['state'])}"
     error = job["error"] or {}

@@ -1,7 +1,7 @@
 """`semantica plan`: what `semantica add` would do with the same arguments; nothing is stored."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import job_options, payload, tables
+from semantica_daemon.cli import job_options, needs, payload, tables
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.format import now
 from semantica_daemon.client.client import Client
@@ -10,7 +10,7 @@ from semantica_daemon.client.client import Client
 def run(arguments: Any, terminal: Terminal) -> None:
     spec = job_options.job_spec(arguments)
     with terminal.client() as client:
-        plan = client.call("job.plan", **payload.complete(client, spec))
+        plan = client.call("job.plan", **payload.complete(client, needs.resolve(client, terminal.paths, spec)))
         now_free = [one["kind"] for one in plan["reasons"]] == ["slots"] and _slot_is_free(client, spec)
     terminal.show(plan, [*plan["would_supersede"], *plan["would_interrupt"]], lambda: _draw(plan, now_free, terminal))
 

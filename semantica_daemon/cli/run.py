@@ -10,6 +10,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import (
     job_options,
     last_job,
+    needs,
     other_folder,
     outcome,
     payload,
@@ -37,6 +38,7 @@ def run(arguments: Any, terminal: Terminal) -> int:
         interrupts = Interrupts(terminal, arguments.cancel_on_interrupt, sender)
         try:
             spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
+            spec = needs.resolve(client, terminal.paths, spec)
             ack = client.call("job.enqueue", **payload.complete(client, spec))
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from semantica_daemon import prose
-from semantica_daemon.cli import ids, tables
+from semantica_daemon.cli import ids, needs, tables
 from semantica_daemon.cli.command import Any, Command, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.format import age, command, instant, optional, progress, short_json, size, took
@@ -25,6 +25,7 @@ NAMED_FIELDS = {
     "tag": "user_tag", "group": "chain_group_id", "key": "idempotency_key", "template": "template_id",
     "schedule": "schedule_id", "subject": "subject_key",
 }  # fmt: skip
+MOST_PARENTS = 10
 NOT_KEPT = "secrets are kept in memory only, until the job ends or the daemon stops"
 Rows = Iterator[tuple[str, object]]
 
@@ -35,7 +36,15 @@ def run(arguments: Any, terminal: Terminal) -> None:
             job = client.call("job.get", job_id=ids.resolve(client, terminal.paths, arguments.id))
         except CallRefused as refused:
             raise _schedule_of_that_id(client, arguments.id) or refused from None
-    terminal.show(job, [job["job_id"]], lambda: _draw(job))
+        is_drawn = not (terminal.as_json or terminal.quiet)
+        states = _states_of_parents(client, job) if is_drawn and job["parents"] else {}
+    terminal.show(job, [job["job_id"]], lambda: _draw(job, states))
+
+
+def _states_of_parents(client: Client, job: Json) -> dict[str, str]:
+    """By id; of many parents, those of the first."""
+    nodes = client.call("job.graph", job_id=job["job_id"], limit=2 * MOST_PARENTS + 1)["nodes"]
+    return {node["job_id"]: node["state"] for node in nodes}
 
 
 def _schedule_of_that_id(client: Client, text: str) -> CommandFailed | None:
@@ -46,8 +55,9 @@ def _schedule_of_that_id(client: Client, text: str) -> CommandFailed | None:
     return CommandFailed(f"that is schedule {name}", f"`semantica schedule show {name}` shows it", DATA)
 
 
-def _draw(job: Json) -> None:
-    tables.pairs([*_identity(job), *what_is_run(job), *_limits(job), *_conditions(job), *_times(job), *_result(job)])
+def _draw(job: Json, states: dict[str, str]) -> None:
+    waits = [*_parents(job, states), *_conditions(job)]
+    tables.pairs([*_identity(job), *what_is_run(job), *_limits(job), *waits, *_times(job), *_result(job)])
     if job["runs"]:
         tables.heading("runs")
         counts_alike = all(run["attempt"] == run["number"] for run in job["runs"])
@@ -125,16 +135,29 @@ def _conditions(job: Json) -> Rows:
     yield "needs", f"an idle machine{lost}" if job["wait_for_idle"] else None
     yield "needs", f"mains power{lost}" if job["require_charging"] else None
     if job["wait_for_event"] is not None:
-        yield "needs", f"event {job['wait_for_event']}{_met(job['event_met_at'])}"
+        yield "needs", _event(job["wait_for_event"], None, job["event_met_at"])
     for one in job["conditions"]:
-        yield "needs", f"event {one['key']}={one['value']}{_met(one['met_at'])}"
+        yield "needs", _event(one["key"], one["value"], one["met_at"])
     if job["debounce_ms"] is not None:
         most = "" if job["max_wait_ms"] is None else f", waits {prose.duration(job['max_wait_ms'])} at most"
         yield "debounce", prose.duration(job["debounce_ms"]) + most
 
 
-def _met(at: int | None) -> str:
-    return " (not yet)" if at is None else f" (emitted {instant(at)})"
+def _parents(job: Json, states: dict[str, str]) -> Rows:
+    for job_id in job["parents"][:MOST_PARENTS]:
+        state = f", which is {states[job_id]}" if job_id in states else ""
+        yield "needs", f"job {job_id}{state}"
+    more = job["parent_count"] - len(job["parents"][:MOST_PARENTS])
+    yield "needs", prose.count(more, "more job") if more else None
+
+
+def _event(key: str, value: str | None, met_at: int | None) -> str:
+    """An event, or the end of another job."""
+    met = "not yet" if met_at is None else instant(met_at)
+    if key.startswith(needs.JOB):
+        how = f" as {value}" if value else ""
+        return f"the end of job {key.removeprefix(needs.JOB)}{how} ({met})"
+    return f"event {key}{'' if value is None else f'={value}'} ({met if met_at is None else f'emitted {met}'})"
 
 
 def _times(job: Json) -> Rows:

@@ -20,6 +20,7 @@ OF_ONE_JOB = {
     "generation": "the daemon counts: give only --subject",
     "newest_wins": "the time of change is fixed now: use --subject",
     "deadline": "it would pass once for all of them: use --ttl",
+    "needs": "the jobs that it needs end once for all of them",
 }
 SHOWN_APART = ("job_type", "payload", "env_vars", "schedule", "execution_mode")
 # By the field of a spec, where the words of `show` are others.
@@ -32,7 +33,7 @@ LABELS = {
 def spec_of(arguments: Any, terminal: Terminal, what: str) -> Json:
     """The JobSpec of a template, without secrets; refuses the options of one job. `what` names it in errors."""
     for name, hint in OF_ONE_JOB.items():
-        if getattr(arguments, name) is not None:
+        if getattr(arguments, name, None) is not None:
             raise CommandFailed(f"{what}: --{name.replace('_', '-')} is for one job", hint)
     for name in filter(environment.is_secret, [one.partition("=")[0] for one in arguments.env]):
         hint = "let the command read it from a file or a keyring, where it runs"
@@ -120,7 +121,7 @@ COMMAND = Subcommands(
         "run": Command(
             "Add a job from it and follow it, as `semantica run` does; `semantica add --template NAME` only adds it.",
             run_template,
-            [*JOB, job_options.ATTACHED],
+            [NAME, *job_options.OF_TEMPLATE_RUN],
             """
   semantica template run backup
   semantica template run index --payload '{"path": "src"}'""",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from semantica_daemon.errors import InvalidParams, ParentEnded, Refusal
+from semantica_daemon.errors import InvalidParams, NeverStarts, ParentEnded, Refusal
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob, Gate
 from semantica_daemon.model.job import JOB_END
@@ -91,7 +91,7 @@ def _parent(tx: Tx, job: AdmittedJob, name: str, path: str, planned: Plan) -> tu
         job_id, current = _find(tx, newest[0] if newest else job_id, path)
     if job_id in planned.supersede or job_id in planned.interrupt:
         problem = f"it would supersede job {job_id}, which it needs"
-        raise ParentEnded(problem, "give it another subject, or let it supersede none", job_id=job_id, path=path)
+        raise NeverStarts(problem, "give it another subject, or let it supersede none", job_id=job_id, path=path)
     if current in state.TERMINAL and current != state.DONE:
         problem = f"job {job_id} ended as {current}, so a job that needs it could never start"
         raise ParentEnded(problem, "retry that job first, and name its retry", job_id=job_id, path=path)
@@ -105,7 +105,7 @@ def _condition(tx: Tx, key: str, value: str, planned: Plan) -> Gate:
     job_id, current = _end_of(tx, key, path, planned)
     if current in state.TERMINAL and current != value:
         problem = f"job {job_id} ended as {current}, so a job that waits for {value} could never start"
-        raise ParentEnded(problem, "wait for that state, or for any end of the job", job_id=job_id, path=path)
+        raise NeverStarts(problem, "wait for that state, or for any end of the job", job_id=job_id, path=path)
     return Gate(JOB_END + job_id, value, current == value)
 
 

@@ -45,6 +45,17 @@ async def explain(real: Harness) -> Any:
     return why
 
 
+@shows("job.graph")
+async def graph(real: Harness) -> Any:
+    jobs = [{**NOOP, "schedule": LONG}, {**NOOP, "parents": ["#0"]}]
+    acks = (await real.call("job.enqueue_many", jobs=jobs))["jobs"]
+    found = await real.call("job.graph", job_id=acks[1]["job_id"])
+    assert [node["job_id"] for node in found["nodes"]] == [ack["job_id"] for ack in acks]
+    assert found["edges"] == [{"parent_id": acks[0]["job_id"], "job_id": acks[1]["job_id"]}]
+    assert found["truncated"] is False
+    return found
+
+
 @shows("job.attach")
 async def attach(real: Harness) -> Any:
     found = await real.call("job.attach")

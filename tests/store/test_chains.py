@@ -7,7 +7,7 @@ from typing import Any
 import aiosqlite
 import pytest
 
-from semantica_daemon.errors import InvalidParams, JobNotFound, ParentEnded
+from semantica_daemon.errors import InvalidParams, JobNotFound, NeverStarts, ParentEnded
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store import chains, parents
 from semantica_daemon.store.database import Database
@@ -227,7 +227,7 @@ def test_an_end_that_has_come_already_holds_nothing_back(store: Store) -> None:
     other = begin(store)
     end(store, other)
     assert put(store, schedule={"type": "CONDITION", "wait_for_event": f"job:{other.run.job_id}"}).state == "QUEUED"
-    with pytest.raises(ParentEnded):
+    with pytest.raises(NeverStarts):
         put(store, schedule={"type": "CONDITION", "conditions": {f"job:{other.run.job_id}": "FAILED"}})
 
 
@@ -248,7 +248,7 @@ def test_a_plan_names_the_parents_it_would_wait_for(store: Store) -> None:
 def test_a_job_that_would_supersede_its_own_parent_is_refused(store: Store) -> None:
     older = put(store, subject_key="s", schedule={"type": "AFTER", "delay_ms": 9}).job_id
     for verb in (forecast, enqueue):
-        with pytest.raises(ParentEnded) as refused:
+        with pytest.raises(NeverStarts) as refused:
             store.run(verb, admitted(subject_key="s", parents=[older]))
         assert refused.value.details["path"] == "$.parents[0]"
     assert states(store, older) == ["SCHEDULED"], "nothing was changed"
@@ -256,7 +256,7 @@ def test_a_job_that_would_supersede_its_own_parent_is_refused(store: Store) -> N
 
 def test_a_job_that_would_interrupt_its_own_parent_is_refused(store: Store) -> None:
     older = begin(store, subject_key="s").run.job_id
-    with pytest.raises(ParentEnded):
+    with pytest.raises(NeverStarts):
         put(store, subject_key="s", parents=[older], on_running="cancel")
     child = put(store, subject_key="s", parents=[older])
     assert child.state == "SCHEDULED", "with finish it is an ordinary parent"

@@ -109,6 +109,8 @@ PINNED: dict[str, tuple[str, ...]] = {
     "lost.QUEUED_NEEDING_MACHINE": ("idx_jobs_queued_for_machine",),
     "lost.RUNNING_UNTIL_LOST": ("idx_jobs_running",),
     "fire.OTHERS": ("idx_jobs_schedule_live",),
+    "graph.MEMBERS": ("idx_jobs_group",),
+    "graph.LIVE_CHILDREN": ("idx_jobs_running", "idx_job_conditions_lookup", "idx_jobs_pop"),
     "standing.HIGHER": ("idx_jobs_pop",),
     "standing.BEFORE": ("idx_jobs_pop",),
     "standing.RUNNING": ("idx_jobs_running",),

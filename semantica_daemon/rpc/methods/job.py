@@ -11,7 +11,7 @@ from semantica_daemon.model.admission import Admission, AdmittedJob
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.rpc.binding import Binding, Call, ConnectionCall, Write
 from semantica_daemon.rpc.connection import Connection
-from semantica_daemon.store import listing, reads
+from semantica_daemon.store import graph, listing, reads
 from semantica_daemon.store.writes import enqueue, retry
 from semantica_daemon.wire import job as wire
 from semantica_daemon.wire.job_view import JobWithRuns
@@ -68,5 +68,6 @@ def bindings(
         "job.cancel": Call(waiting.cancel, writes=True),
         "job.retry": Write(retry.retry),
         "job.explain": Call(explain),
+        "job.graph": Call(readers.taking_params(graph.graph)),
         "job.logs": ConnectionCall(logs),
     }
