@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import commands, figures, resting, results, spool, waiting
+from benchmarks import chains, commands, figures, resting, results, spool, waiting
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
@@ -40,6 +40,8 @@ round trip to an asyncio server that echoes lines. A figure without a target is 
             500 lines; beside: the same with tsp, nq (one at a time) and xargs -P2, as far as they are installed
   noisy     enqueue p99 while 2 jobs write without end; beside: the same daemon while it is quiet
   due       10,000 jobs due at one instant: how many a second are queued, and enqueue p99 meanwhile; beside: before
+  chain     1,000 no-op jobs, each the parent of the next, 2 slots
+  fanout    10,000 no-op children of one job until all are DONE, or CANCELLED with it; the longest enqueue meanwhile
   lateness  from the time of an AT job to the arrival of its job.started
   wakeups   how often an idle daemon with waiting jobs wakes up in a minute
   idle      CPU and memory of a daemon that never had a job
@@ -58,7 +60,8 @@ examples:
   scripts/bench --explain enqueue             where the instructions of an enqueue in the store go
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
-NAMES = [*(taken.figure.name for taken in TAKEN), *commands.NAMES, *spool.NAMES, *waiting.NAMES, *resting.NAMES]
+OTHERS = (commands, spool, waiting, chains, resting)
+NAMES = [*(taken.figure.name for taken in TAKEN), *(name for module in OTHERS for name in module.NAMES)]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -146,6 +149,12 @@ class Bench:
         if "due" in only:
             warn_if_busy()
             yield from waiting.due(self._folder / "d", self._stand, self._repeats, 10_000, log)
+        if "chain" in only:
+            warn_if_busy()
+            yield from chains.chain(self._folder / "c", self._repeats, 1_000, log)
+        if "fanout" in only:
+            warn_if_busy()
+            yield from chains.fanout(self._folder / "o", self._stand, self._repeats, 10_000, log)
         if "lateness" in only:
             warn_if_busy()
             yield from waiting.lateness(self._folder / "l", self._repeats, 50 if quick else 250, log)
