@@ -112,6 +112,8 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
     "parents": lambda facts: f"{_more_jobs(facts)} {'has' if facts['count'] == 1 else 'have'} ended",
     "slots": lambda _: "a slot is free",
+    "key": lambda facts: f"fewer jobs with the key {facts['key']} run",
+    "group": lambda facts: f"fewer jobs of group {facts['group']} run",
 }
 
 
@@ -131,6 +133,9 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
     "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
     "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
+    "key": lambda facts, clock: f"key {facts['key']} is full",
+    "group": lambda facts, clock: f"group {facts['group']} is full",
+    "rate": lambda facts, clock: f"{clock(_number(facts, 'at'))} (rate)",
 }
 
 
@@ -173,15 +178,43 @@ def _paused(facts: Facts, now: int, clock: Clock) -> str:
 
 
 def _slots(facts: Facts, now: int, clock: Clock) -> str:
-    queue, slots = facts.get("queue"), facts.get("slots")
+    queue, slots, needed = facts.get("queue"), facts.get("slots"), _number(facts, "needed")
     if slots is None:
         return "a slot has to be free"
     if slots == 0:
         return f"queue {queue} has no slots"
     of_queue = f" of {queue}" if queue else ""
+    if needed > _number(facts, "slots"):
+        return f"it needs {needed} slots, and {f'queue {queue}' if queue else 'the daemon'} has only {slots}"
+    if needed:
+        free = _number(facts, "slots") - _number(facts, "running")
+        return f"it needs {needed} slots, {free} of {slots}{of_queue} are free"
     if facts["running"] == slots == 1:
         return f"the only slot{of_queue} is in use"
     return f"{facts['running']} of {slots} slots{of_queue} are in use"
+
+
+def _key(facts: Facts, now: int, clock: Clock) -> str:
+    return _full(facts, f"with the key {facts['key']}")
+
+
+def _group(facts: Facts, now: int, clock: Clock) -> str:
+    return _full(facts, f"of group {facts['group']}")
+
+
+def _full(facts: Facts, which: str) -> str:
+    """`which`: the jobs that are limited."""
+    most = facts.get("slots")
+    if most == 0:
+        return f"no job {which} may run"
+    if most == 1:
+        return f"{_job(facts) or 'another job'} {which} has not ended"
+    return f"{facts['running']} jobs {which} are running, and no more may"
+
+
+def _rate(facts: Facts, now: int, clock: Clock) -> str:
+    which = f"key {facts['key']}" if facts.get("key") else f"queue {facts['queue']}"
+    return f"the rate of {which} lets the next job start {clock(_number(facts, 'at'))}, in {_until(facts, now)}"
 
 
 def _running(facts: Facts, now: int, clock: Clock) -> str:
@@ -247,6 +280,10 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
         f"{facts['ahead']} ahead in {facts['queue']}" if facts.get("ahead") else "it is next in its queue"
     ),
     "slots": _slots,
+    "key": _key,
+    "group": _group,
+    "rate": _rate,
+    "stopped": lambda facts, now, clock: f"cancelled: {_job(facts)} of its group failed",
     "running": _running,
     "starting": _running,
     "stopping": _running,

@@ -24,6 +24,24 @@ class UnderWay(Struct, frozen=True):
     job_id: str
     queue: str
     started_at: int
+    slots: int = 1
+
+
+class FullRoom(Struct, frozen=True):
+    """A concurrency key or a group that lets no more jobs start. `job_id`: one that holds it."""
+
+    kind: str
+    name: str
+    running: int
+    limit: int
+    job_id: str | None = None
+
+
+class FullRate(Struct, frozen=True):
+    """The rate of a queue, or of a key of it, and when it lets the next job start."""
+
+    key: str | None
+    at: int
 
 
 class AwaitedJob(Struct, frozen=True):
@@ -58,6 +76,10 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     error_code: str | None
     error_message: str | None
     is_starting: int = 0
+    needed_slots: int = 1
+    failed_member: str | None = None
+    rooms: tuple[FullRoom, ...] = ()
+    rates: tuple[FullRate, ...] = ()
     conditions: tuple[Condition, ...] = ()
     awaited: tuple[AwaitedJob, ...] = ()
     more_awaited: int = 0
@@ -98,7 +120,8 @@ def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason
     if job.state == state.QUEUED:
         paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
         lane = [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
-        return [*paused, *lane, *_ahead(job)]
+        others = [*paused, *lane, *_limits(job, now)]
+        return [*others, *_ahead(job)] or [Reason("ahead", ahead=0, queue=job.queue)]
     return [_running(job) if job.state == state.RUNNING else _ended(job)]
 
 
@@ -141,14 +164,25 @@ def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
 
 def _ahead(job: JobSituation) -> list[Reason]:
     reasons = [Reason("ahead", ahead=job.ahead, queue=job.queue)] if job.ahead else []
-    of_queue = sum(run.queue == job.queue for run in job.running)
-    if of_queue >= job.slots:
-        reasons.append(Reason("slots", queue=job.queue, running=of_queue, slots=job.slots))
-    elif len(job.running) >= job.max_slots:
-        reasons.append(Reason("slots", running=len(job.running), slots=job.max_slots))
-    if not reasons and not job.paused and job.lane_runs is None:
-        reasons.append(Reason("ahead", ahead=0, queue=job.queue))
+    of_queue = sum(run.slots for run in job.running if run.queue == job.queue)
+    in_all = sum(run.slots for run in job.running)
+    needed = job.needed_slots if job.needed_slots > 1 else None
+    if of_queue + job.needed_slots > job.slots:
+        reasons.append(Reason("slots", queue=job.queue, running=of_queue, slots=job.slots, needed=needed))
+    elif in_all + job.needed_slots > job.max_slots:
+        reasons.append(Reason("slots", running=in_all, slots=job.max_slots, needed=needed))
     return reasons
+
+
+def _limits(job: JobSituation, now: int) -> list[Reason]:
+    """The key, the group and the rates that have no room for the job."""
+    reasons = []
+    for room in job.rooms:
+        holder = room.job_id if room.limit == 1 else None
+        full = Reason(room.kind, job_id=holder, running=room.running, slots=room.limit)
+        of_key = replace(full, key=room.name, queue=job.queue)
+        reasons.append(of_key if room.kind == "key" else replace(full, group=room.name))
+    return reasons + [Reason("rate", key=rate.key, queue=job.queue, at=rate.at) for rate in job.rates if rate.at > now]
 
 
 def _running(job: JobSituation) -> Reason:
@@ -172,6 +206,8 @@ def _ended(job: JobSituation) -> Reason:
         return Reason("failed", at=at, code=job.error_code, error=job.error_message)
     if job.state == state.SUPERSEDED:
         return Reason("superseded", at=at, job_id=job.superseded_by or None)
+    if job.state == state.CANCELLED and job.failed_member is not None:
+        return Reason("stopped", at=at, job_id=job.failed_member)
     if job.state == state.CANCELLED:
         return Reason("cancelled", at=at, job_id=job.failed_parent, value=job.failed_parent_state)
     return Reason("skipped", at=at, limit="ttl" if job.state == state.SKIPPED_TTL else "deadline")
@@ -182,14 +218,15 @@ def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
     estimated."""
     if job.state == state.SCHEDULED:
         return _when_due(reasons, now)
-    if job.state != state.QUEUED or job.ahead is None or (job.paused and job.resume_at is None):
+    if job.state != state.QUEUED or job.ahead is None or job.rooms or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
     own = [run for run in job.running if run.queue == job.queue]
     took = None if job.recent_run_ms is None else max(job.recent_run_ms, *(now - run.started_at for run in own), 0)
     starts = [
-        _turn_of(job, [_end_of(run, job, now) for run in own], job.slots, begins, took),
-        _turn_of(job, [_end_of(run, job, now) for run in job.running], job.max_slots, begins, took),
+        _turn_of(job, _ends_of(own, job, now), job.slots, begins, took),
+        _turn_of(job, _ends_of(job.running, job, now), job.max_slots, begins, took),
+        *(max(now, rate.at) for rate in job.rates),
     ]
     if job.lane_runs is not None:
         ends = [_end_of(run, job, now) for run in job.running if run.job_id == job.lane_runs]
@@ -198,17 +235,22 @@ def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
 
 
 def _turn_of(job: JobSituation, ends: list[int], slots: int, begins: int, took: int | None) -> int | None:
-    """When one of `slots` becomes free for the job, after the jobs ahead of it. `ends`: of the runs under way; `took`:
-    how long a run is expected to take."""
-    ahead = job.ahead or 0
-    if slots <= 0 or ahead > MOST_AHEAD:
+    """When enough of `slots` become free for the job, after the jobs ahead of it. `ends`: of the runs under way;
+    `took`: how long a run is expected to take."""
+    ahead, needed = job.ahead or 0, job.needed_slots
+    if slots <= 0 or needed > slots or ahead > MOST_AHEAD:
         return None
     if took is None:
-        return begins if len(ends) + ahead < slots else None
+        return begins if len(ends) + ahead + needed <= slots else None
     free = sorted([max(begins, end) for end in ends] + [begins] * (slots - len(ends)))[-slots:]
     for _ in range(ahead):
         heapq.heapreplace(free, free[0] + took)
-    return free[0]
+    return sorted(free)[max(needed, 1) - 1]
+
+
+def _ends_of(runs: Iterable[UnderWay], job: JobSituation, now: int) -> list[int]:
+    """One for each slot that is in use."""
+    return [_end_of(run, job, now) for run in runs for _ in range(run.slots)]
 
 
 def _end_of(run: UnderWay, job: JobSituation, now: int) -> int:

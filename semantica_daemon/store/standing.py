@@ -4,21 +4,30 @@ from typing import Any
 
 from aiosqlite import Connection
 
-from semantica_daemon.model.queue import Limits, stored_rules
+from semantica_daemon.model.queue import Limits, QueueRules, stored_rules
 from semantica_daemon.model.reason import MOST_AWAITED, AwaitedJob, JobSituation, UnderWay
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.standing_rooms import full_rooms
 from semantica_daemon.wire.job_view import Condition
 
 COLUMNS = (
     "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
-    "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message", "is_starting",
+    "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message", "is_starting", "needed_slots",
+    "failed_member",
 )  # fmt: skip
 CONTEXT_COLUMNS = (
-    "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id"
+    "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id",
+    "concurrency_key", "chain_group_id",
 )  # fmt: skip
 _COMPUTED = {
+    "needed_slots": "slots",
+    "failed_member": """(
+    SELECT json_extract(payload, '$.failed_job_id')
+    FROM job_events
+    WHERE sequence = last_event AND event_type = 'job.cancelled'
+  )""",
     "event_met_at": """(
     SELECT met_at FROM job_conditions WHERE job_id = jobs.id AND key = 'semantica:event:' || wait_for_event
   )""",
@@ -51,16 +60,17 @@ AWAITED_COUNT = f"SELECT count(*) {_AWAITED}"
 HIGHER = """
 SELECT count(*)
 FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND queue = :queue AND claim_class = :claim_class AND priority > :priority
+WHERE state = 'QUEUED' AND queue = :queue AND priority > :priority
+  AND (claim_class = :claim_class OR NOT (claim_class | :claim_class) & 4)
 """
 BEFORE = """
 SELECT count(*)
 FROM jobs INDEXED BY idx_jobs_pop
-WHERE state = 'QUEUED' AND queue = :queue AND claim_class = :claim_class AND priority = :priority
-  AND position < :position
+WHERE state = 'QUEUED' AND queue = :queue AND priority = :priority AND position < :position
+  AND (claim_class = :claim_class OR NOT (claim_class | :claim_class) & 4)
 """
 RUNNING = """
-SELECT id, queue, started_at, subject_key, job_type, supersede
+SELECT id, queue, started_at, slots, subject_key, job_type, supersede, concurrency_key, chain_group_id
 FROM jobs INDEXED BY idx_jobs_running
 WHERE state = 'RUNNING'
 """
@@ -93,19 +103,22 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
         job_id, _ = await reads.state(db, prefix)
         row = next(iter(await db.execute_fetchall(JOB, {"id": job_id})))
         job = dict(zip(COLUMNS + CONTEXT_COLUMNS, row, strict=True))
-        found = {name: job[name] for name in COLUMNS} | await _read_context(db, job_id, job)
-        return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], limits))
+        rows = {row[0]: row for row in await db.execute_fetchall(reads.QUEUES)}
+        stored = rows.get(job["queue"])
+        rules = limits.of(job["queue"], None if stored is None else stored_rules(*stored[3:]))
+        found = {name: job[name] for name in COLUMNS} | await _read_context(db, job_id, job, rules)
+        return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], rows, rules, limits.max_slots))
     finally:
         await db.execute("ROLLBACK")
 
 
-async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dict[str, Any]:
-    running = list(await db.execute_fetchall(RUNNING))
+async def _read_context(db: Connection, job_id: str, job: dict[str, Any], rules: QueueRules) -> dict[str, Any]:
+    running = [tuple(row) for row in await db.execute_fetchall(RUNNING)]
     lane = (job["subject_key"], job["job_type"])
     in_lane = lane[0] and job["supersede"] != "none"
-    lane_runs = (row[0] for row in running if in_lane and row[3:5] == lane and row[5] != "none" and row[0] != job_id)
+    lane_runs = (row[0] for row in running if in_lane and row[4:6] == lane and row[6] != "none" and row[0] != job_id)
     found: dict[str, Any] = {
-        "running": tuple(UnderWay(*row[:3]) for row in running),
+        "running": tuple(UnderWay(*row[:4]) for row in running),
         "lane_runs": next(lane_runs, None),
         "conditions": tuple(Condition(*row) for row in await db.execute_fetchall(CONDITIONS, {"id": job_id})),
         **await _awaited(db, job_id),
@@ -113,6 +126,7 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any]) -> dic
     if job["state"] == "QUEUED":
         counts = [next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)]
         found["ahead"] = sum(counts)
+        found |= await full_rooms(db, job, [(*row[:2], *row[7:]) for row in running], rules)
     if job["state"] == "CANCELLED":
         for row in await db.execute_fetchall(FAILED_PARENT, {"id": job_id, "finished_at": job["finished_at"]}):
             found |= {"failed_parent": row[0], "failed_parent_state": row[1]}
@@ -131,10 +145,9 @@ async def _awaited(db: Connection, job_id: str) -> dict[str, Any]:
     return {"awaited": tuple(AwaitedJob(*row) for row in rows), "more_awaited": count - len(rows)}
 
 
-async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
-    rows = {row[0]: row for row in await db.execute_fetchall(reads.QUEUES)}
+async def _queue(db: Connection, queue: str, rows: dict[str, Any], rules: QueueRules, max_slots: int) -> dict[str, Any]:
+    """`rows`: the stored settings by queue."""
     paused = [row for name in (queue, EVERY_QUEUE) if (row := rows.get(name)) is not None and row[1] is not None]
-    rules = limits.of(queue, stored_rules(*rows[queue][3:]) if queue in rows else None)
     recent = list(await db.execute_fetchall(RECENT, {"queue": queue}))
     resumes = [row[2] for row in paused]
     return {
@@ -142,6 +155,6 @@ async def _queue(db: Connection, queue: str, limits: Limits) -> dict[str, Any]:
         "all_paused": any(row[0] == EVERY_QUEUE for row in paused),
         "resume_at": max(resumes) if resumes and None not in resumes else None,
         "slots": rules.slots or 0,
-        "max_slots": limits.max_slots,
+        "max_slots": max_slots,
         "recent_run_ms": recent[0][0] if recent else None,
     }

@@ -10,18 +10,20 @@ from semantica_daemon.wire.types import about
 class Reason(Struct, frozen=True, omit_defaults=True):
     """`kind` is for programs, `message` for people; `prose` renders the message from the other fields, the facts."""
 
-    kind: Annotated[str, about("time, retry, debounce, event, condition, idle, power, turn, paused, lane, slots, ...")]
+    kind: Annotated[str, about("time, retry, event, idle, power, turn, paused, lane, key, group, rate, slots, ...")]
     message: Annotated[str, about("the reason as a sentence")] = ""
     at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
     job_id: Annotated[str | None, about("the other job that it is about")] = None
     queue: Annotated[str | None, about("the queue that it is about")] = None
     state: Annotated[str | None, about("the state that the other job is in")] = None
     count: Annotated[int | None, about("how many other jobs it is about, if they are not named")] = None
-    key: Annotated[str | None, about("key of the event that it waits for")] = None
+    key: Annotated[str | None, about("key of the event that it waits for, or concurrency key that has no room")] = None
+    group: Annotated[str | None, about("the group that it is about")] = None
     value: Annotated[str | None, about("value of the event, or state of the other job, that it waits for")] = None
     ahead: Annotated[int | None, about("jobs before it in the queue")] = None
     running: Annotated[int | None, about("jobs that hold slots now")] = None
-    slots: Annotated[int | None, about("slots there are")] = None
+    slots: Annotated[int | None, about("slots there are; of a key or group: jobs of it that may run at once")] = None
+    needed: Annotated[int | None, about("slots that the job takes, if more than one")] = None
     idle_for_ms: Annotated[int | None, about("time since the last input")] = None
     idle_ms: Annotated[int | None, about("how long without input counts as idle")] = None
     known: Annotated[bool | None, about("whether the machine's sources know the answer")] = None

@@ -114,6 +114,7 @@ PINNED: dict[str, tuple[str, ...]] = {
     "standing.HIGHER": ("idx_jobs_pop",),
     "standing.BEFORE": ("idx_jobs_pop",),
     "standing.RUNNING": ("idx_jobs_running",),
+    "standing_rooms.BETWEEN_ATTEMPTS": ("idx_jobs_group_live (chain_group_id=?)",),
     "standing.EARLIER": ("idx_jobs_schedule_live",),
     "recover.ORPHANS": ("idx_jobs_running",),
     "reads.ORPHANS": ("idx_jobs_running",),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from semantica_daemon.errors import TooManySlots
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.writes.clock import Reading, set_clock
 from semantica_daemon.store.writes.queues import configure
@@ -168,6 +169,14 @@ def test_a_job_of_several_slots_takes_them_all(wide: Store) -> None:
     assert (first.job.slots, second.job.slots) == (5, 3)
     end(wide, second)
     assert claimed_ids(wide) == [third]
+
+
+@pytest.mark.parametrize(("queue", "slots"), [("one", 2), ("default", 3)])
+def test_a_job_that_could_never_have_its_slots_is_refused(store: Store, queue: str, slots: int) -> None:
+    with pytest.raises(TooManySlots) as refused:
+        put(store, queue=queue, slots=slots)
+    assert (refused.value.number, refused.value.details["path"]) == (4000, "$.slots")
+    assert put(store, queue="none", slots=2).state == "QUEUED", "a queue without slots is closed for a while"
 
 
 def test_a_job_that_needs_more_slots_than_are_free_is_not_overtaken_in_its_queue(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.machine import Idle, MachineStatus, Power
 from semantica_daemon.model.reason import JobSituation, UnderWay, explain
 from semantica_daemon.store.standing import standing
+from semantica_daemon.store.writes.groups import create
 from semantica_daemon.store.writes.queues import configure, pause
+from semantica_daemon.wire.group import CreateGroupParams
 from semantica_daemon.wire.job_view import Condition
-from semantica_daemon.wire.queue import ConfigureParams, PauseParams
+from semantica_daemon.wire.queue import ConfigureParams, KeyRule, PauseParams, Rate
 from semantica_daemon.wire.reason import Explanation
 from tests.builders import NOW, Store
 from tests.store.steps import BAD, HOPELESS, LATER, begin, claims, emitted, end, make, put, stop, tick
@@ -230,3 +232,63 @@ async def test_a_cancel_is_not_blamed_on_a_parent_that_failed_later(store: Store
     assert (await why(store, db, other)).summary == (
         f"cancelled: it needed job {parent.run.job_id[:8]}, which ended as FAILED"
     )
+
+
+async def test_a_full_key_is_named_with_the_job_that_holds_it(store: Store, db: aiosqlite.Connection) -> None:
+    running = begin(store, concurrency_key="repo:a")
+    waiting = put(store, concurrency_key="repo:a").job_id
+    found = await why(store, db, waiting)
+    (reason,) = found.reasons
+    assert (reason.kind, reason.key, reason.queue, reason.job_id) == ("key", "repo:a", "default", running.run.job_id)
+    assert reason.message == f"job {running.run.job_id[:8]} with the key repo:a has not ended"
+    assert found.estimated_start_at is None
+    store.run(configure, ConfigureParams("default", keys={"repo:*": 2}))
+    assert [one.kind for one in (await why(store, db, waiting)).reasons] == ["ahead"]
+
+
+async def test_the_rate_that_is_used_up_has_an_end(store: Store, db: aiosqlite.Connection) -> None:
+    keys: Any = {"api:*": KeyRule(2, Rate(1, 5000))}
+    store.run(configure, ConfigureParams("default", rate=Rate(2, 1000), keys=keys))
+    begin(store, concurrency_key="api:x")
+    end(store, begin(store))
+    found = await why(store, db, put(store, concurrency_key="api:x").job_id)
+    assert [(one.kind, one.key, one.at) for one in found.reasons] == [
+        ("rate", "api:x", NOW + 5000),
+        ("rate", None, NOW + 1000),
+    ]
+    assert found.reasons[1].message == "the rate of queue default lets the next job start [1000], in 1s"
+    assert found.estimated_start_at == NOW + 5000
+    store.now += 5000
+    assert [one.kind for one in (await why(store, db, put(store).job_id)).reasons] == ["ahead"]
+
+
+async def test_a_full_group_is_named(store: Store, db: aiosqlite.Connection) -> None:
+    store.run(create, CreateGroupParams("g", "sequential"))
+    running = begin(store, chain_group_id="g", max_attempts=2, backoff_base_ms=1000)
+    waiting = put(store, chain_group_id="g").job_id
+    for _ in range(2):
+        (reason,) = (await why(store, db, waiting)).reasons
+        assert (reason.kind, reason.group, reason.job_id) == ("group", "g", running.run.job_id)
+        if store.job(running.run.job_id)["state"] == "RUNNING":
+            end(store, running, BAD)
+
+
+async def test_a_member_of_a_stopped_group_names_the_one_that_failed(store: Store, db: aiosqlite.Connection) -> None:
+    store.run(create, CreateGroupParams("g", on_failure="stop"))
+    failing = begin(store, chain_group_id="g")
+    waiting = put(store, chain_group_id="g").job_id
+    end(store, failing, HOPELESS)
+    found = await why(store, db, waiting)
+    assert found.summary == f"cancelled: job {failing.run.job_id[:8]} of its group failed"
+
+
+async def test_a_job_of_several_slots_names_how_many_it_needs(store: Store, db: aiosqlite.Connection) -> None:
+    begin(store)
+    wide = put(store, slots=2).job_id
+    assert (await why(store, db, wide)).summary == "it needs 2 slots, 1 of 2 of default are free"
+    behind = put(store).job_id
+    assert (await stands(store, db, behind)).ahead == 1
+    store.run(configure, ConfigureParams("default", slots=1))
+    found = await why(store, db, wide)
+    assert found.summary == "it needs 2 slots, and queue default has only 1"
+    assert found.estimated_start_at is None

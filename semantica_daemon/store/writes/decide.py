@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from semantica_daemon.errors import IdempotencyConflict, QueueFull
+from semantica_daemon.errors import IdempotencyConflict, QueueFull, TooManySlots
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.planner import Lane, Live, Plan, plan, plan_retry
@@ -95,6 +95,8 @@ def decide(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
         found = _by_key(tx, spec, job.spec_hash)
         if found is not None:
             return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
+    if spec.slots > 1:
+        check_slots(tx, job)
     decided = _plan(tx, spec, spec.on_running or rules.on_running or "finish")
     if tx.counts.depth(spec.queue) >= (rules.max_queued or 0):
         check_room(tx, spec.queue, decided)
@@ -104,6 +106,7 @@ def decide(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
 def decide_retry(tx: Tx, job: AdmittedJob, generation: int, force: bool) -> EnqueueDecision:
     """The retry keeps the generation of the job that it repeats."""
     spec, repeats = job.spec, job.origin.retry_of
+    check_slots(tx, job)
     on_running = spec.on_running or "finish"
     decided = EnqueueDecision(Plan(generation, "server"), on_running, repeats=repeats)
     if spec.subject_key is not None and spec.supersede != "none":
@@ -122,6 +125,17 @@ def decide_direct(tx: Tx, job: AdmittedJob) -> EnqueueDecision:
     if found is not None:
         return EnqueueDecision(Plan(0, "server"), existing=found, by_key=True)
     return _plan(tx, spec, spec.on_running or tx.counts.rules(spec.queue).on_running or "finish")
+
+
+def check_slots(tx: Tx, job: AdmittedJob) -> None:
+    """Raises TooManySlots if the job could never start. A queue without slots is closed for a while: its jobs wait."""
+    queue, most = job.spec.queue, tx.counts.limits.max_slots
+    of_queue = tx.counts.rules(queue).slots or most
+    if job.mode is None or job.spec.slots <= min(of_queue, most):
+        return
+    has = f"queue {queue} has {of_queue}" if of_queue <= most else f"the daemon has {most}"
+    hint = f"ask for at most {min(of_queue, most)}, or raise the limit with queue.configure"
+    raise TooManySlots(f"the job takes {job.spec.slots} slots, and {has}", hint, path="$.slots", queue=queue)
 
 
 def check_room(tx: Tx, queue: str, decided: EnqueueDecision) -> None:
