@@ -34,9 +34,11 @@ from semantica_daemon.engine.output import Output
 from semantica_daemon.engine.passes import Pass, Wake
 from semantica_daemon.engine.probes import Sources
 from semantica_daemon.engine.readers import Readers, open_readers
+from semantica_daemon.engine.removals import Removals
 from semantica_daemon.engine.reservations import ReservationCalls
 from semantica_daemon.engine.scheduler import Scheduler
 from semantica_daemon.engine.secrets import Secrets
+from semantica_daemon.engine.selections import Selections
 from semantica_daemon.engine.shutdown import end_runs
 from semantica_daemon.engine.supervisors import Supervisors
 from semantica_daemon.engine.waiting import Waiting
@@ -57,6 +59,7 @@ from semantica_daemon.rpc.connection import OpenConnections
 from semantica_daemon.rpc.methods import group, job, machine, protocol, queue, reservation, schedule, template
 from semantica_daemon.rpc.methods.admin import AdminMethods
 from semantica_daemon.rpc.methods.attach import AttachMethods
+from semantica_daemon.rpc.methods.editing import EditingMethods
 from semantica_daemon.rpc.methods.event import EventMethods
 from semantica_daemon.rpc.methods.execute import ExecuteMethods
 from semantica_daemon.rpc.methods.run import RunMethods
@@ -120,8 +123,8 @@ class Daemon:
         self.feed = Feed(readers, opened.database.epoch, opened.database.sequence)
         self.run_dependencies = run_dependencies(setting, opened, self.commands, self.feed)
         self.dispatcher = Dispatcher(self.run_dependencies)
-        self._wakes = [Wake(name, clock) for name in ("scheduler", "machine", "socket")]
-        wake_scheduler, wake_machine, wake_socket = self._wakes
+        self._wakes = [Wake(name, clock) for name in ("scheduler", "machine", "removals", "socket")]
+        wake_scheduler, wake_machine, wake_removals, wake_socket = self._wakes
         signals = Signals(opened.current, self.commands, wake_machine, wake_scheduler)
         sources = Sources(clock, self._running)
         self.machine = Machine(config.machine, sources, readers, signals, clock)
@@ -139,9 +142,11 @@ class Daemon:
         file = SocketFile(Path(setting.paths.socket), setting.inherited)
         self.server = Server(file, services, self._connections, opened.lock, clock)
         self._notifier, self._clock = setting.notifier, clock
+        removals = Removals(readers, self.commands, Path(setting.paths.data, WORKSPACES), clock)
         self.passes = [
             Pass(scheduler.step, wake_scheduler, clock),
             Pass(self.machine.step, wake_machine, clock),
+            Pass(removals.step, wake_removals, clock),
             Pass(self._check, wake_socket, clock),
         ]
 
@@ -169,6 +174,7 @@ class Daemon:
             {
                 **job.bindings(enqueuing, readers, waiting, output, explainer),
                 **ExecuteMethods(enqueuing, reservations, waiting, readers).bindings(),
+                **EditingMethods(Selections(readers, self.commands), self._wakes[2]).bindings(),
                 **AttachMethods(attachments).bindings(),
                 **RunMethods(self.run_dependencies.run_tokens, self._grace_ms).bindings(),
                 **WorkerMethods(self.claims, readers, clock, self._grace_ms).bindings(),

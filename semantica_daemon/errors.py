@@ -165,6 +165,30 @@ class NotEnded(Refusal):
     number, code = 4002, "E_NOT_ENDED"
 
 
+class NotQueued(Refusal):
+    number, code = 4002, "E_NOT_QUEUED"
+
+
+class OtherQueue(Refusal):
+    number, code = 4002, "E_OTHER_QUEUE"
+
+
+class NotWaiting(Refusal):
+    number, code = 4002, "E_NOT_WAITING"
+
+
+class HasRun(Refusal):
+    number, code = 4002, "E_HAS_RUN"
+
+
+class OrderChanges(Refusal):
+    number, code, retryable = 4003, "E_ORDER_CHANGES", True
+
+
+class Archived(Refusal):
+    number, code = 4001, "E_ARCHIVED"
+
+
 class ParentEnded(Refusal):
     number, code = 4002, "E_PARENT_ENDED"
 

@@ -13,6 +13,7 @@ from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.log_parts import Piece
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.engine.subprocess_run import SubprocessRun
+from semantica_daemon.errors import Archived
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import reads
 from semantica_daemon.store.reads import LoggedRun
@@ -42,6 +43,8 @@ class Output:
             while True:
                 wake.clear()
                 run = await self._readers.query(reads.logged_run, job_id, params.run, params.run_id)
+                if run.archived_at is not None:
+                    raise Archived(f"job {job_id} is archived: its output is deleted", "job.get shows how it ended")
                 command = self._find_command(run.run_id) if run.run_id is not None else None
                 followed = command if params.follow else None
                 if followed is not None:

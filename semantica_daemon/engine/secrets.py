@@ -11,7 +11,11 @@ class Secrets:
         self._latest: dict[str, str] = {}
 
     def committed(self, committed: CommitResult) -> None:
-        for job_id, secrets in committed.secrets:
+        for job_id, secrets, dropped in committed.secrets:
+            if known := self._values.get(job_id):  # of a job that was changed
+                kept = {name: value for name, value in known.items() if name not in dropped}
+                self._values[job_id] = {**kept, **secrets}
+                continue
             if secrets != self._latest:
                 self._latest = secrets
             self._values[job_id] = self._latest

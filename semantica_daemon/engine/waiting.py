@@ -9,14 +9,18 @@ from msgspec import Struct
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.feed import Feed, Key, end_in, end_of
 from semantica_daemon.engine.readers import Readers
-from semantica_daemon.model.selection import selection
+from semantica_daemon.engine.selections import Change, Selections
+from semantica_daemon.model.selection import to_cancel, to_cancel_waiting
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store import groups, reads
-from semantica_daemon.store.writes.cancel import MOST, cancel
+from semantica_daemon.store.writes.cancel import cancel, cancel_waiting
 from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.wire.event import EmitParams, EmitResult
 from semantica_daemon.wire.group import CancelGroupParams
 from semantica_daemon.wire.job import CancelParams, CancelResult
+
+CANCEL = Change(cancel, to_cancel)
+CANCEL_WAITING = Change(cancel_waiting, to_cancel_waiting)
 
 
 class Waiting(Struct, frozen=True):
@@ -62,21 +66,15 @@ class Waiting(Struct, frozen=True):
         return await self.cancel(CancelParams(chain_group_id=group, reason=params.reason, wait_ms=params.wait_ms))
 
     async def cancel(self, params: CancelParams) -> CancelResult:
-        """Cancels many jobs in several transactions, so that a long queue never blocks the writer."""
-        by_field = bool(selection(params).field)
-        result: CancelResult = await asyncio.shield(self.commands.run(cancel, params, must_commit=False))
-        part = result
-        while by_field and part.cancelled and sum(map(len, (part.cancelled, part.cancelling, part.unchanged))) == MOST:
-            part = await self.commands.run(cancel, params)
-            result.cancelled.extend(part.cancelled)
-            result.cancelling.extend(job_id for job_id in part.cancelling if job_id not in result.cancelling)
-            result.unchanged.extend(job_id for job_id in part.unchanged if job_id not in result.unchanged)
-        if params.wait_ms and result.cancelling:
+        change = CANCEL_WAITING if params.only_waiting else CANCEL
+        lists = await Selections(self.readers, self.commands).apply(change, params, params.reason)
+        result = CancelResult(*(lists.get(name, []) for name in CancelResult.__struct_fields__))
+        if params.wait_ms and result.cancelling and not params.dry_run:
             return await self._until_gone(result, params.wait_ms)
         return result
 
     async def emit(self, params: EmitParams) -> EmitResult:
-        """Takes several transactions, as `cancel` does. Continues to the end even if the caller disconnects."""
+        """Takes several transactions. Continues to the end even if the caller disconnects."""
         return await asyncio.shield(asyncio.ensure_future(self._emit_all(params)))
 
     async def _emit_all(self, params: EmitParams) -> EmitResult:

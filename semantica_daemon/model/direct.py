@@ -10,8 +10,8 @@ def check_direct(spec: JobSpec) -> None:
     """Raises InvalidParams for a job that could not start at once."""
     if spec.schedule.type != "IMMEDIATE":
         raise _refused("a job that is executed directly starts at once", "$.schedule")
-    for field in ("debounce_ms", "parent_job_id", "parents"):
-        if getattr(spec, field) not in (None, []):
+    for field in ("debounce_ms", "parent_job_id", "parents", "hold"):
+        if getattr(spec, field) not in (None, [], False):
             raise _refused("a job that is executed directly waits for nothing", f"$.{field}")
     if spec.execution_mode == "EXTERNAL":
         raise _refused("the daemon itself executes the job, not a worker", "$.execution_mode")

@@ -21,11 +21,17 @@ REQUEUED = "job.requeued"
 PROGRESS = "job.progress"
 LOG = "job.log"
 UNRESPONSIVE = "job.unresponsive"
+HELD = "job.held"
+RELEASED = "job.released"
+MOVED = "job.moved"
+UPDATED = "job.updated"
+ARCHIVED = "job.archived"
 
 # Every type there is, by the family of what it is about.
 TYPES = (
     QUEUED, SCHEDULED, STARTED, DONE, FAILED, CANCELLED, SUPERSEDED, SKIPPED_TTL, SKIPPED_DEADLINE, RETRYING, REQUEUED,
-    PROGRESS, LOG, UNRESPONSIVE, "queue.configured", "queue.paused", "queue.resumed", "queue.deleted",
+    PROGRESS, LOG, UNRESPONSIVE, HELD, RELEASED, MOVED, UPDATED, ARCHIVED,
+    "queue.configured", "queue.paused", "queue.resumed", "queue.deleted",
     "schedule.created", "schedule.changed", "schedule.deleted", "schedule.enabled", "schedule.disabled",
     "schedule.fired", "schedule.skipped", "schedule.failed", "template.created", "template.changed", "template.deleted",
     "group.created", "reservation.acquired", "reservation.released", "reservation.expired", "reservation.kept",

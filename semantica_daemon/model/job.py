@@ -140,6 +140,11 @@ def lost_secrets(stored: dict[str, str]) -> list[str]:
     return sorted(name for name, value in stored.items() if value == environment.REDACTED)
 
 
+def kept_secrets(stored: dict[str, str], given: dict[str, str]) -> list[str]:
+    """The names of secrets that new variables leave as they are: their value is what was shown of them."""
+    return [name for name in lost_secrets(stored) if given.get(name) == environment.REDACTED]
+
+
 def spec_hash(spec: JobSpec, is_secret: Names = environment.is_secret) -> str:
     """Hash of the spec, to detect reuse of a key for another job. Fields that may differ between tries are left out."""
     bare = msgspec.structs.replace(spec, **UNHASHED, env_vars=redacted(spec.env_vars, is_secret))

@@ -78,6 +78,8 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     is_starting: int = 0
     needed_slots: int = 1
     failed_member: str | None = None
+    held_at: int | None = None
+    archived_at: int | None = None
     rooms: tuple[FullRoom, ...] = ()
     rates: tuple[FullRate, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -115,14 +117,17 @@ def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason
     if job.state == state.SCHEDULED:
         turn = [] if job.earlier is None else [Reason("turn", job_id=job.earlier)]
         parents = awaited_reasons(job.awaited, job.more_awaited)
-        others = [*_time(job, now), *parents, *_events(job), *_machine(job, machine), *turn]
+        held = [] if job.held_at is None else [Reason("held", since=job.held_at)]
+        others = [*held, *_time(job, now), *parents, *_events(job), *_machine(job, machine), *turn]
         return others or [Reason("time", at=now)]
     if job.state == state.QUEUED:
         paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
         lane = [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
         others = [*paused, *lane, *_limits(job, now)]
         return [*others, *_ahead(job)] or [Reason("ahead", ahead=0, queue=job.queue)]
-    return [_running(job) if job.state == state.RUNNING else _ended(job)]
+    if job.state == state.RUNNING:
+        return [_running(job)]
+    return [_ended(job), *([] if job.archived_at is None else [Reason("archived", at=job.archived_at)])]
 
 
 def _time(job: JobSituation, now: int) -> list[Reason]:

@@ -77,6 +77,7 @@ def start_reasons(job: AdmittedJob, begins: Start, now: int, lane_busy: bool) ->
         return [Reason("lane" if lane_busy else "slots")]
     schedule = job.spec.schedule
     reasons = [Reason("time", at=begins.at)] if begins.at is not None and begins.at > now else []
+    reasons += [Reason("held")] if job.spec.hold else []
     awaited = [AwaitedJob(other, gate.value) for gate in job.gates if not gate.is_open and (other := gate.awaited_job)]
     reasons += awaited_reasons(awaited[:MOST_AWAITED], len(awaited[MOST_AWAITED:]))
     if schedule.wait_for_event is not None and not schedule.wait_for_event.startswith(JOB_END):

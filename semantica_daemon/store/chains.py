@@ -44,7 +44,7 @@ def with_gates(tx: Tx, job: AdmittedJob, planned: Plan) -> AdmittedJob:
     """The job with its gates. `planned`: what it does to the other jobs of its lane, in the same transaction."""
     spec, origin = job.spec, job.origin
     has_parents = spec.parents is not None or spec.parent_job_id is not None
-    if spec.schedule is IMMEDIATE and not has_parents and not origin.awaits_turn:
+    if spec.schedule is IMMEDIATE and not has_parents and not origin.awaits_turn and not spec.hold:
         return job
     found = [_condition(tx, key, value, planned) for key, value in (spec.schedule.conditions or {}).items()]
     if spec.schedule.wait_for_event is not None:
@@ -53,6 +53,8 @@ def with_gates(tx: Tx, job: AdmittedJob, planned: Plan) -> AdmittedJob:
         job = replace(job, spec=replace(spec, schedule=schedule))  # with the whole id of a job
     if origin.awaits_turn:
         found.append(Gate(f"{gates.TURN_OF}{origin.schedule_id}"))
+    if spec.hold:
+        found.append(Gate(gates.HOLD))
     parents = [_parent(tx, job, name, path, planned) for name, path in _named_parents(spec)]
     found += [Gate(JOB_END + job_id, state.DONE) for job_id, is_live in parents if is_live]
     return replace(job, gates=_by_key(found), parents=tuple(dict.fromkeys(job_id for job_id, _ in parents)))

@@ -35,7 +35,7 @@ from semantica_daemon.store.ready import ReadyQueues
 from semantica_daemon.store.reservations import Reservations
 from semantica_daemon.store.rooms import Rooms
 from semantica_daemon.store.run_transition import Claim
-from semantica_daemon.store.tx import StopRun, Tx, TxContext
+from semantica_daemon.store.tx import ChangedSecrets, StopRun, Tx, TxContext
 from semantica_daemon.store.writes.groups import stop_members
 from semantica_daemon.store.writes.promote import promote_opened
 from semantica_daemon.store.writes.reservations import settle as settle_reservation
@@ -83,7 +83,7 @@ class CommitResult(Struct, frozen=True):
     due: int | None
     claims: list[Claim]
     synced: bool
-    secrets: list[tuple[str, dict[str, str]]]
+    secrets: list[ChangedSecrets]
     must_sync: bool
     attached: list[tuple[str, str | None]]
     ended_groups: set[str]

@@ -72,6 +72,12 @@ class Flows:
             line = self.lines[(queue, priority)] = self._begin(queue, priority, at_end - STEP)
         return line.position(key, at_end)
 
+    def renumbered(self, queue: str, priority: int, key: str | None, position: int) -> None:
+        """A waiting job has another position; the next job of its flow still comes behind it."""
+        line = self.lines.get((queue, priority))
+        if line is not None and key in line.last:
+            line.last[key] = max(line.last[key], position)
+
     def claimed(self, queue: str, priority: int, key: str | None, position: int) -> None:
         line = self.lines.get((queue, priority))
         if line is None:

@@ -1,6 +1,6 @@
 """The gates that hold a job back, as rows and counters, so that a claim never reads a job it cannot start.
 
-Latched gates open once: an event, a condition, the job's turn in a schedule. Each is a row
+Latched gates open once: an event, a condition, the job's turn in a schedule, the release of a held job. Each is a row
 of job_conditions, counted in jobs.unmet; the transaction that opens the last one makes the job QUEUED.
 Room gates open and close. A room is a lane, which has space for one job.
 A job that becomes QUEUED takes its room until it ends or becomes SCHEDULED again. A job whose room is taken gets the
@@ -17,8 +17,16 @@ from semantica_daemon.store.tx import ChangedJob, Job, Tx
 
 ANY_VALUE_OF = "semantica:event:"
 TURN_OF = "semantica:turn:"
+HOLD = "semantica:hold"
 
 ADD = "INSERT INTO job_conditions (job_id, key, value, waiting, met_at) VALUES (?, ?, ?, ?, ?)"
+# A job that was held and released before has the row already.
+CLOSE = """
+INSERT INTO job_conditions (job_id, key, value)
+VALUES (?, ?, '')
+ON CONFLICT (job_id, key) DO UPDATE
+SET waiting = 1, met_at = NULL
+"""
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM job_conditions"
 WAITING = """
 SELECT jobs.number
@@ -115,6 +123,11 @@ def open_next_turn(tx: Tx, schedule_id: str) -> None:
     if waiting and tx.execute(LIVE_OF_SCHEDULE, (schedule_id,)).fetchone()[0] == waiting:
         job = tx.read(oldest)
         open_gate(tx, job, key, job.event_count, job.last_event)
+
+
+def close_gate(tx: Tx, job: ChangedJob, key: str) -> None:
+    """The caller counts it in jobs.unmet."""
+    tx.execute(CLOSE, (job.job_id, key))
 
 
 def open_gate(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: int | None) -> None:

@@ -57,6 +57,8 @@ CONDITIONS = {
     "subject_key": "subject_key <> '' AND subject_key = :subject_key",
     "subject_prefix": "subject_key <> '' AND subject_key BETWEEN :subject_prefix AND :subject_prefix || char(1114111)",
     "schedule_id": "schedule_id = :schedule_id",
+    "held": "(held_at IS NOT NULL AND finished_at IS NULL) = :held",
+    "archived": "(archived_at IS NOT NULL) = :archived",
     "contains": f"instr(lower({TEXT}), lower(:contains)) > 0",
     "created_after": "created_at > :created_after",
     "created_before": "created_at < :created_before",

@@ -33,7 +33,7 @@ SELECT {rows.JOB_COLUMNS}, (
   SELECT json_group_array(json_object(
     'run_id', run_id, 'number', number, 'attempt', attempt, 'status', status,
     'started_at', started_at, 'finished_at', finished_at, 'exit_code', exit_code,
-    'error', json(error), 'worker_id', worker_id, 'log_path', log_path,
+    'error', json(error), 'worker_id', worker_id, 'log_path', iif(jobs.archived_at IS NULL, log_path, NULL),
     'params_snapshot', CASE WHEN length(payload) <= 4096 THEN json(coalesce(params_snapshot, payload)) END
   ))
   FROM (
@@ -61,7 +61,7 @@ LIMIT 11
 """
 LOGGED_RUN = """
 SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path, run.number,
-  jobs.run_count
+  jobs.run_count, jobs.archived_at
 FROM jobs
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = (
   SELECT max(number)
@@ -76,6 +76,7 @@ FROM jobs INDEXED BY idx_jobs_running
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = jobs.run_count
 WHERE jobs.state = 'RUNNING' AND jobs.execution_mode = 'SUBPROCESS'
 """
+REMOVALS = "SELECT job_id FROM workspace_removals LIMIT ?"
 _EVENT_COLUMNS = """sequence, job_sequence, id, timestamp_at, event_type, level, message, job_events.payload,
   job_events.queue, job_events.user_tag"""
 EVENTS = f"""
@@ -162,6 +163,7 @@ class LoggedRun(NamedTuple):
     log_path: str | None
     number: int | None
     run_count: int
+    archived_at: int | None
 
 
 async def job(db: Connection, prefix: str) -> JobWithRuns:
@@ -188,6 +190,11 @@ async def log_is_cut(db: Connection, job_id: str, run_id: str | None) -> bool:
     """Whether output of that run was lost, for whatever reason; known only after the run has ended."""
     found = await db.execute_fetchall(LOG_IS_CUT, {"job_id": job_id, "run_id": run_id, "since": 0})
     return bool(list(found))
+
+
+async def removals(db: Connection, most: int) -> list[str]:
+    """The jobs whose folders are to be deleted."""
+    return [row[0] for row in await db.execute_fetchall(REMOVALS, (most,))]
 
 
 async def orphans(db: Connection) -> list[tuple[Any, ...]]:

@@ -83,6 +83,11 @@ class ReadyQueues:
             if best is None or place < best:
                 self.replace(source, place)
 
+    def move(self, source: Source, place: Place) -> None:
+        """A claimable job has another place; slots that were kept for the best job may now be for another one."""
+        self.offer(source, place)
+        self.slot_freed(source[0])
+
     def replace(self, source: Source, place: Place | None) -> None:
         """Sets the place of the source's best job; None: the source has no job left."""
         if self._best.get(source) == place:

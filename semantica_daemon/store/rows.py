@@ -88,6 +88,9 @@ def _fields(row: Any) -> dict[str, Any]:
     fields |= {name: bool(fields[name]) for name in ("wait_for_idle", "require_charging", "stale")}
     fields |= {name: raw(fields[name]) for name in _TEXTS}
     fields["expires_at"] = fields["expires_at"] if fields["state"] == "QUEUED" else None
+    fields["held_at"] = fields["held_at"] if fields["state"] == "SCHEDULED" else None
+    if fields["archived_at"] is not None:
+        fields |= {"log_path": None, "artifact_path": None}
     return fields | {
         "job_id": fields["id"],
         "subject_key": fields["subject_key"] if lane else None,

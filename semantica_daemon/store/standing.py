@@ -15,7 +15,7 @@ COLUMNS = (
     "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
     "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message", "is_starting", "needed_slots",
-    "failed_member",
+    "failed_member", "held_at", "archived_at",
 )  # fmt: skip
 CONTEXT_COLUMNS = (
     "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id",

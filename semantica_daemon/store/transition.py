@@ -28,6 +28,21 @@ SET state = 'QUEUED', queued_at = ?, position = ?, expires_at = ?, updated_at = 
 WHERE number = ?
 """
 POSITION = "SELECT position FROM jobs WHERE number = ?"
+POSTPONE = """
+UPDATE jobs
+SET state = 'SCHEDULED', scheduled_at = ?, expires_at = NULL, updated_at = ?, event_count = ?, last_event = ?,
+    claim_class = iif(claim_class = 5, 5, 0), blocked_by = NULL
+WHERE number = ?
+"""
+# A job that is QUEUED has no time left to wait for; one that is SCHEDULED goes on waiting for its time.
+HOLD = """
+UPDATE jobs
+SET state = 'SCHEDULED', held_at = ?1, unmet = unmet + 1, updated_at = ?1, event_count = ?2, last_event = ?3,
+    scheduled_at = iif(state = 'QUEUED', NULL, scheduled_at), is_delay = iif(state = 'QUEUED', 0, is_delay),
+    expires_at = NULL, claim_class = iif(claim_class = 5, 5, 0), blocked_by = NULL
+WHERE number = ?4
+"""
+RELEASE = "UPDATE jobs SET held_at = NULL WHERE number = ?"
 END_WAITING = """
 UPDATE jobs
 SET state = ?, finished_at = ?, updated_at = ?, superseded_by = coalesce(?, superseded_by), event_count = ?,
@@ -56,6 +71,32 @@ def wait_again(
     tx.changed(job, state.SCHEDULED, attempts)
     gates.release_room(tx, job)
     tx.wake_at(tx.now)
+
+
+def postpone(tx: Tx, job: ChangedJob, at: int) -> None:
+    """QUEUED → SCHEDULED: the job was given a time, which is to come."""
+    last = tx.emit(job, event.SCHEDULED, "", {"scheduled_at": at})
+    tx.execute(POSTPONE, (at, tx.now, job.event_count + 1, last, job.number))
+    tx.changed(job, state.SCHEDULED)
+    gates.release_room(tx, job)
+    tx.wake_at(at)
+
+
+def hold(tx: Tx, job: ChangedJob) -> None:
+    """QUEUED or SCHEDULED → SCHEDULED, until the job is released."""
+    last = tx.emit(job, event.HELD)
+    gates.close_gate(tx, job, gates.HOLD)
+    tx.execute(HOLD, (tx.now, job.event_count + 1, last, job.number))
+    if job.state == state.QUEUED:
+        tx.changed(job, state.SCHEDULED)
+        gates.release_room(tx, job)
+
+
+def release(tx: Tx, job: ChangedJob) -> None:
+    """Opens the gate of a held job: it becomes QUEUED, as the last of its priority, unless it waits for more."""
+    last = tx.emit(job, event.RELEASED, "", {"still_waits_for": job.unmet - 1})
+    tx.execute(RELEASE, (job.number,))
+    gates.open_gate(tx, job, gates.HOLD, job.event_count + 1, last)
 
 
 def promote(tx: Tx, job: ChangedJob) -> bool:

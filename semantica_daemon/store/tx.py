@@ -19,7 +19,7 @@ from semantica_daemon.store.counts import Counts
 from semantica_daemon.store.external import ROOM, ExternalQueues, ExternalSource
 from semantica_daemon.store.flows import Flows
 from semantica_daemon.store.ids import Ids
-from semantica_daemon.store.ready import ReadyQueues, Source, claim_class
+from semantica_daemon.store.ready import EXTERNAL, ReadyQueues, Source, claim_class
 from semantica_daemon.store.reservations import Reservations
 from semantica_daemon.store.rooms import GROUP, Room, Rooms
 from semantica_daemon.wire.event import Event
@@ -121,6 +121,9 @@ class StopRun(Struct, frozen=True, gc=False):
     cause: Stop
 
 
+ChangedSecrets = tuple[str, dict[str, str], tuple[str, ...]]  # the id of a job, its new secrets, names of dropped ones
+
+
 class TxContext(Struct):
     """The objects that all transactions of a database share."""
 
@@ -155,7 +158,7 @@ class Tx:
         self.facts = ctx.machine.facts
         self.admit = ctx.admission.admit
         self.stops: list[StopRun] = []
-        self.secrets: list[tuple[str, dict[str, str]]] = []
+        self.secrets: list[ChangedSecrets] = []
         self.attached: list[tuple[str, str | None]] = []  # an attach_id and its job, None if that existed before
         self.ended_groups: set[str] = set()  # groups in which a job has ended
         self.opened: list[int] = []  # jobs whose last gate was opened; `writes/promote` makes them QUEUED
@@ -221,6 +224,14 @@ class Tx:
         """A key or group may have room for more jobs, of slots or of workers."""
         self.ready.room_freed(room)
         self.external.room_freed(room)
+
+    def moved(self, job: ChangedJob, priority: int, position: int) -> None:
+        """A QUEUED job has another place: the claims learn it."""
+        place = (-priority, position, job.created_at, job.job_id)
+        if job.claim_class == EXTERNAL:
+            self.external.offer(job.external_source, place)
+        else:
+            self.ready.move((job.queue, job.claim_class, job.concurrency_key, job.chain_group_id), place)
 
     def emit(self, job: Job, event_type: str, message: str = "", payload: Any = None, level: str = "info") -> int:
         """Emits the next event of the job. Returns its sequence, which the caller stores in jobs.last_event."""

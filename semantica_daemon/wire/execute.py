@@ -10,7 +10,7 @@ from semantica_daemon.wire.types import Wait, about
 
 
 class ExecuteParams(JobSpec, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A job that waits for nothing: no time, no condition, no debounce, no parents, no external worker."""
+    """A job that waits for nothing: no time, no condition, no debounce, no parents, no hold, no external worker."""
 
     wait_ms: Annotated[
         Wait, about("wait so long, for another reservation to end and then for the job; E_RESERVED if it cannot start")

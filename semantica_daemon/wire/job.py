@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from semantica_daemon.wire.job_view import JobView, JobWithRuns
 from semantica_daemon.wire.reason import Reason
 from semantica_daemon.wire.run import Error, RetryOn, RunLimits
+from semantica_daemon.wire.selection import SelectionParams
 from semantica_daemon.wire.types import (
     FAR_FUTURE,
     FEW,
@@ -109,6 +110,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
         ),
     ] = None
     schedule: Annotated[Schedule, about("when the job may start")] = IMMEDIATE
+    hold: Annotated[bool, about("do not start before job.release")] = False
     stop_when_lost: Annotated[bool, about("end the run when the machine is no longer idle or on mains")] = False
     max_attempts: Annotated[Count, about("runs in all; 0 and 1 both mean one")] = 0
     backoff_factor: Annotated[
@@ -255,6 +257,8 @@ class ListParams(Params, frozen=True):
     subject_key: Annotated[Subject | None, about("about this subject")] = None
     subject_prefix: Annotated[Subject | None, about("about a subject that begins so")] = None
     schedule_id: Annotated[Label | None, about("made by the schedule with this id")] = None
+    held: Annotated[bool | None, about("true: only held jobs; false: none of them")] = None
+    archived: Annotated[bool | None, about("true: only archived jobs; false: none of them")] = None
     contains: Annotated[
         Label | None,
         about("whose type, subject, tag or command (of a handler: payload) contains this text, in any case"),
@@ -283,15 +287,9 @@ class WaitResult(Struct, frozen=True):
     job: Annotated[JobWithRuns, about("the job")]
 
 
-class CancelParams(Params, frozen=True):
-    """Exactly one selection: an id, ids, or a field of live jobs."""
+class CancelParams(SelectionParams, frozen=True, kw_only=True):
+    """The jobs of the selection that are live."""
 
-    job_id: Annotated[JobId | None, about("this job, by id or unique prefix")] = None
-    job_ids: Annotated[Annotated[list[JobId], Meta(max_length=1000)] | None, about("these jobs")] = None
-    user_tag: Annotated[Label | None, about("all live jobs with this tag")] = None
-    chain_group_id: Annotated[Label | None, about("all live jobs with this group label")] = None
-    subject_key: Annotated[Subject | None, about("all live jobs about this subject")] = None
-    queue: Annotated[Queue | None, about("all live jobs of this queue")] = None
     reason: Annotated[Annotated[str, Meta(max_length=1000)], about("shown in the event")] = ""
     wait_ms: Annotated[Wait, about("wait so long for running jobs to end")] = 0
     only_waiting: Annotated[bool, about("leave jobs that are running alone; they are listed as unchanged")] = False

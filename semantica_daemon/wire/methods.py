@@ -7,6 +7,7 @@ from msgspec import Struct
 from semantica_daemon.wire import (
     admin,
     attach,
+    editing,
     event,
     execute,
     graph,
@@ -23,6 +24,7 @@ from semantica_daemon.wire import (
 )
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reason import Explanation
+from semantica_daemon.wire.selection import ChangeResult, SelectionParams
 from semantica_daemon.wire.types import Params
 
 
@@ -53,9 +55,14 @@ METHODS = (
     Method("job.get", job.JobParams, JobWithRuns, "a job and its runs"),
     Method("job.list", job.ListParams, job.JobPage, "jobs by filters, a page at a time"),
     Method("job.wait", job.WaitParams, job.WaitResult, "wait for the end of a job", waits=True),
-    Method("job.cancel", job.CancelParams, job.CancelResult, "cancel by id, tag, group, subject or queue", waits=True),
+    Method("job.cancel", job.CancelParams, job.CancelResult, "end jobs, by id, tag, group ...", waits=True),
     Method("job.execute", execute.ExecuteParams, execute.ExecuteResult,
            "run a job at once under a reservation, and wait for its end", waits=True),
+    Method("job.move", editing.MoveParams, editing.MoveResult, "give a QUEUED job another place in its queue"),
+    Method("job.update", editing.UpdateParams, JobWithRuns, "change a waiting job"),
+    Method("job.hold", SelectionParams, ChangeResult, "keep waiting jobs from starting until they are released"),
+    Method("job.release", SelectionParams, ChangeResult, "let held jobs start"),
+    Method("job.archive", SelectionParams, ChangeResult, "delete the files of ended jobs; their rows stay"),
     Method("job.retry", job.RetryParams, job.Ack, "enqueue a job that has ended once more, as a new job"),
     Method("job.explain", job.JobParams, Explanation, "why a job has not started, as reasons and as a sentence"),
     Method("job.graph", graph.GraphParams, graph.Graph, "jobs and the parents they need, as a graph"),
@@ -128,7 +135,7 @@ NOTIFICATIONS = (
 
 # Of the protocol, and refused as not supported until a later version brings them.
 LATER = {
-    "job": "update move hold release archive export",
+    "job": "export",
     "artifact": "list verify",
     "receipt": "get verify",
     "admin": "metrics maintenance backup",

@@ -228,7 +228,7 @@ VALUES: dict[str, Any] = {
     "deadline": 1, "ttl_ms": 1, "grace_ms": 1, "on_interrupt": "requeue", "leftovers": "keep", "workspace": True,
     "inputs": ["a"], "parent_job_id": "#0", "parents": ["#0"], "slots": 2,
     "gather": True, "backoff": "linear", "backoff_max_ms": 1, "retry_on": {"exit_codes": [1]}, "chain_group_id": "g",
-    "concurrency_key": "c", "user_tag": "u", "template_id": "t", "limits": {"nice": 1},
+    "concurrency_key": "c", "user_tag": "u", "template_id": "t", "limits": {"nice": 1}, "hold": True,
 }  # fmt: skip
 BETWEEN_TRIES = {
     "idempotency_key", "idempotency_ttl_ms", "idempotency_match", "durable", "trace_id", "traceparent", "force",

@@ -12,7 +12,7 @@ import pytest
 
 from semantica_daemon.wire.methods import METHODS
 from tests.harness import Harness
-from tests.rpc import worker_examples
+from tests.rpc import editing_examples, worker_examples
 from tests.rpc.examples import ACK, EXAMPLES, LONG, UUID4, shows
 from tests.rpc.wire import Wire, request, rows, stored
 
@@ -34,6 +34,7 @@ def test_every_method_of_the_table_has_an_example_and_every_example_a_method() -
     assert set(EXAMPLES) == {method.name for method in METHODS}
     assert len(BY_NAME) == len(METHODS)
     assert worker_examples.claim is EXAMPLES["worker.claim"]
+    assert editing_examples.move is EXAMPLES["job.move"]
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS])

@@ -11,6 +11,7 @@ from semantica_daemon.model.machine import Facts
 from semantica_daemon.model.outcome import CRASHED, LOST, Outcome
 from semantica_daemon.store.database import Command
 from semantica_daemon.store.run_transition import Begun
+from semantica_daemon.store.selected import Portion
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import schedules, templates
 from semantica_daemon.store.writes.begin import begin
@@ -28,7 +29,7 @@ from semantica_daemon.store.writes.queues import configure, pause, resume
 from semantica_daemon.store.writes.queues import delete as delete_queue
 from semantica_daemon.store.writes.recover import recover
 from semantica_daemon.store.writes.retry import retry
-from semantica_daemon.wire.job import CancelParams, RetryParams
+from semantica_daemon.wire.job import RetryParams
 from semantica_daemon.wire.queue import ConfigureParams, DeleteQueueParams, PauseParams, ResumeParams
 from semantica_daemon.wire.schedule import PutScheduleParams, ScheduleParams
 from semantica_daemon.wire.template import PutTemplateParams, TemplateParams
@@ -169,8 +170,8 @@ class StoreMachine(OpenedStore):
         jobs = [job for job in self.model.jobs.values() if job.state in LIVE]
         chosen = list(self.model.jobs.values()) if pick % 5 == 0 or not jobs else jobs
         job = chosen[pick % len(chosen)]
-        with self.commit(cancel, CancelParams(job_id=job.id)) as told:
-            assert getattr(told, self.model.cancel(job)) == [job.id]
+        with self.commit(cancel, Portion((job.id,))) as told:
+            assert told == {self.model.cancel(job): [job.id]}
 
     # What it waits for
 

@@ -17,7 +17,7 @@ from tests.builders import Store
 
 STATE_AFTER = {
     "job.queued": QUEUED, "job.requeued": QUEUED, "job.scheduled": SCHEDULED, "job.retrying": SCHEDULED,
-    "job.started": RUNNING, **{event: event.removeprefix("job.").upper() for event in ENDS},
+    "job.held": SCHEDULED, "job.started": RUNNING, **{event: event.removeprefix("job.").upper() for event in ENDS},
 }  # fmt: skip
 
 COUNTED = """
@@ -67,11 +67,13 @@ def check_stream(store: Store) -> None:
             assert event["job_sequence"] == told[job_id]
             assert event["previous"] == newest.get(job_id), "each event names the one before"
             newest[job_id] = event["sequence"]
-            assert replayed.get(job_id) not in TERMINAL, "nothing is told after the end"
+            is_over = replayed.get(job_id) in TERMINAL and event["event_type"] != "job.archived"
+            assert not is_over, "nothing is told after the end"
             before = replayed.get(job_id, NEW)
             unseen = before == QUEUED and job_id in commands
             replayed[job_id] = after = STATE_AFTER.get(event["event_type"], before)
             allowed = {*TRANSITIONS[before], *(TRANSITIONS[RUNNING] if unseen else ())}
+            allowed |= {before} if event["event_type"] == "job.held" else set()
             assert event["event_type"] not in STATE_AFTER or after in allowed
     for job in store.rows("SELECT id, state, event_count, last_event, pid, execution_mode FROM jobs"):
         seen = replayed[job["id"]]
@@ -319,13 +321,15 @@ def ends_of_runs(store: Store) -> Iterator[tuple[str, int]]:
 
 def waits(store: Store) -> Iterator[tuple[str, int]]:
     """How long each job whose run has ended had been QUEUED: every run follows one arrival in its queue, in order. An
-    arrival that was taken back (`withdraw`) has no run."""
+    arrival that was taken back (`withdraw`, `hold`, `postpone`) has no run."""
     queued_at: dict[str, list[int]] = {}
+    before: dict[str, str] = {}
     for job_id, about in changes(store):
         if about["to"] == QUEUED:
             queued_at.setdefault(job_id, []).append(about["at"])
-        elif about["to"] == SCHEDULED and "run_id" not in about and job_id in queued_at:
+        elif about["to"] == SCHEDULED and "run_id" not in about and before.get(job_id) == QUEUED:
             queued_at[job_id].pop()
+        before[job_id] = about["to"]
     for run in all_runs(store):
         waited = max(0, run["started_at"] - queued_at[run["job_id"]].pop(0))
         if run["finished_at"] is not None:

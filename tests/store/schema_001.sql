@@ -308,6 +308,10 @@ CREATE TABLE workers (
   left_at INTEGER
 ) WITHOUT ROWID;
 
+CREATE TABLE workspace_removals (
+  job_id TEXT PRIMARY KEY
+) WITHOUT ROWID;
+
 CREATE UNIQUE INDEX idx_direct_reservations_active ON direct_reservations (status) WHERE status = 'ACTIVE';
 
 CREATE INDEX idx_groups_stopped ON groups (stopped_upto) WHERE stopped_upto IS NOT NULL;
@@ -498,3 +502,6 @@ VALUES (21, 0, 'guard jobs', '0856a87a5408a57390633f2275bd42a2bca5c5cabd803391ca
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (22, 0, 'add items', '6f037c447e91c2095cf6757de0eddab844fe42483bb2e5c1b52e7bfb381a37d0');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (23, 0, 'add workspace removals', 'a3734944dabea853b97c7a76d723099ff9669e5196f4fc9c81a9d82fb8bb9615');

@@ -5,14 +5,17 @@ from typing import Any
 from semantica_daemon.model import state
 from semantica_daemon.model.machine import Needs
 from semantica_daemon.model.outcome import Outcome
+from semantica_daemon.model.selection import Among, selection
 from semantica_daemon.store.run_transition import Claim, Running
-from semantica_daemon.store.writes.cancel import cancel
+from semantica_daemon.store.selected import MOST, STATEMENTS, Portion
+from semantica_daemon.store.writes.cancel import cancel, cancel_waiting
 from semantica_daemon.store.writes.emit import Emit, EmitPart, emit
 from semantica_daemon.store.writes.enqueue import enqueue
 from semantica_daemon.store.writes.finish import Finish, finish
 from semantica_daemon.store.writes.promote import Due, Promote, promote
-from semantica_daemon.wire.job import Ack, CancelParams, CancelResult
+from semantica_daemon.wire.job import Ack, CancelResult
 from semantica_daemon.wire.run import Error
+from semantica_daemon.wire.selection import SelectionParams
 from tests.builders import Store, admitted
 
 GOOD = Outcome(result='{"n":1}')
@@ -52,9 +55,20 @@ def end(store: Store, claimed: Claim, outcome: Outcome = GOOD) -> str | None:
     return became
 
 
-def stop(store: Store, *job_ids: str, **selection: Any) -> CancelResult:
-    done: CancelResult = store.run(cancel, CancelParams(job_ids=list(job_ids) or None, **selection))
-    return done
+def portion(store: Store, *job_ids: str, among: Among = "live", reason: str = "", **fields: Any) -> Portion:
+    """The jobs of a selection, at most as many as are changed in one transaction."""
+    chosen = selection(SelectionParams(job_ids=list(job_ids) or None, **fields))
+    if not chosen.field:
+        return Portion(chosen.job_ids, reason=reason)
+    rows = store.connection.execute(STATEMENTS[among][chosen.field], {"value": chosen.value}).fetchall()
+    return Portion(numbers=tuple(sorted(row[0] for row in rows))[:MOST], reason=reason)
+
+
+def stop(store: Store, *job_ids: str, **fields: Any) -> CancelResult:
+    lists = store.run(
+        cancel_waiting if fields.pop("only_waiting", False) else cancel, portion(store, *job_ids, **fields)
+    )
+    return CancelResult(*(lists.get(name, []) for name in CancelResult.__struct_fields__))
 
 
 def tick(store: Store, ms: int = 0, most: int = 200) -> int | None:

@@ -4,10 +4,10 @@ import pytest
 
 from semantica_daemon.errors import AmbiguousId, JobNotFound
 from semantica_daemon.model.outcome import CRASHED, Outcome
+from semantica_daemon.store.selected import MOST
 from semantica_daemon.store.tx import StopRun
-from semantica_daemon.store.writes.cancel import MOST, cancel
 from semantica_daemon.store.writes.enqueue import enqueue_many
-from semantica_daemon.wire.job import CancelParams, CancelResult
+from semantica_daemon.wire.job import CancelResult
 from tests.builders import Store, admitted
 from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, event_types, make, put, runs, states, stop
 
@@ -15,7 +15,7 @@ from tests.store.steps import BAD, GOOD, HOPELESS, LATER, begin, claims, end, ev
 @pytest.mark.parametrize("waiting", ["QUEUED", "SCHEDULED"])
 def test_what_waits_ends_at_once(store: Store, waiting: str) -> None:
     job_id = make(store, waiting).job_id
-    done = store.run(cancel, CancelParams(job_id=job_id, reason="changed my mind"))
+    done = stop(store, job_id, reason="changed my mind")
     assert done == CancelResult([job_id], [], [])
     assert states(store, job_id) == ["CANCELLED"]
     event = store.events()[-1]

@@ -58,7 +58,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 def test_the_statements_were_found() -> None:
     assert len(SQL) > 40
-    assert {"claim.POP", "run_transition.START", "reads.STATS", "find.LIVE_BY.queue", "begin.BEGIN"} <= SQL.keys()
+    assert {"claim.POP", "run_transition.START", "reads.STATS", "selected.LIVE_BY.queue", "begin.BEGIN"} <= SQL.keys()
 
 
 @each_case("name", SQL)
@@ -130,10 +130,20 @@ PINNED: dict[str, tuple[str, ...]] = {
     "environments.LEAVE_OUT.of scheduled jobs": ("idx_jobs_scheduled",),
     "environments.DELETE_UNUSED": ("idx_jobs_environment (environment_id=?)",),
     "database.LAST_POSITION": ("idx_jobs_pop",),
-    "find.LIVE_BY.user_tag": ("idx_jobs_tag_live",),
-    "find.LIVE_BY.chain_group_id": ("idx_jobs_group_live",),
-    "find.LIVE_BY.subject_key": ("idx_jobs_subject_live",),
-    "find.LIVE_BY.queue": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "selected.LIVE_BY.user_tag": ("idx_jobs_tag_live",),
+    "selected.LIVE_BY.chain_group_id": ("idx_jobs_group_live",),
+    "selected.LIVE_BY.subject_key": ("idx_jobs_subject_live",),
+    "selected.LIVE_BY.schedule_id": ("idx_jobs_schedule_live",),
+    "selected.LIVE_BY.queue": ("idx_jobs_pop", "idx_jobs_scheduled", "idx_jobs_running"),
+    "selected.ENDED_BY.user_tag": ("idx_jobs_user_tag (user_tag=?)",),
+    "selected.ENDED_BY.chain_group_id": ("idx_jobs_group (chain_group_id=?)",),
+    "selected.ENDED_BY.subject_key": ("idx_jobs_subject_generation (subject_key=?)",),
+    "selected.ENDED_BY.schedule_id": ("idx_jobs_gc (finished_at>?)",),
+    "selected.ENDED_BY.queue": ("idx_jobs_state_queue (state=? AND queue=?)",),
+    **{f"order.IN_SOURCE.{name}": ("idx_jobs_pop",) for name in ("first", "last", "next", "previous")},
+    **{f"order.IN_QUEUE.{name}": ("idx_jobs_pop",) for name in ("first", "last", "next", "previous")},
+    **{f"order.NEXT_SOURCE.{name}": ("idx_jobs_pop",) for name in ("group", "key", "class")},
+    "order.BEHIND": ("idx_jobs_pop",),
 }
 LIVE_ONLY = "idx_jobs_(pop|scheduled|due|expires|deadline|running)"
 OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")

@@ -47,7 +47,15 @@ def test_every_field_of_a_spec_is_repeated_or_left_out_on_purpose() -> None:
     repeated = {*SAME, *new_job.COLUMNS, *new_job.REST, "on_running", "payload", "subject_key", "generation"}
     repeated |= {"schedule", "env_vars", "environment", "template_id"}
     repeated |= {"parents"}  # of which parent_job_id is the first
-    of_the_request = {"parent_job_id", "force", "durable", "idempotency_ttl_ms", "traceparent"}
+    of_the_request = {
+        "parent_job_id",
+        "hold",
+        "force",
+        "durable",
+        "idempotency_ttl_ms",
+        "idempotency_match",
+        "traceparent",
+    }
     assert set(JobSpec.__struct_fields__) == repeated | of_the_request | set(LATER)
 
 

@@ -1,12 +1,11 @@
 """job.cancel: waiting jobs end at once; running ones are asked to stop and end when their processes are gone."""
 
 from semantica_daemon.model import event, state
-from semantica_daemon.model.selection import selection
-from semantica_daemon.store import find, transition
+from semantica_daemon.model.selection import Hit, Lists, to_cancel, to_cancel_waiting
+from semantica_daemon.store import transition
+from semantica_daemon.store.selected import Portion, change_each
 from semantica_daemon.store.tx import StopRun, Tx
-from semantica_daemon.wire.job import CancelParams, CancelResult
 
-MOST = 1000
 ASK_TO_STOP = """
 UPDATE jobs
 SET cancel_requested_at = coalesce(cancel_requested_at, ?), stop_state = 'CANCELLED', updated_at = ?,
@@ -16,23 +15,19 @@ RETURNING run_id
 """
 
 
-def cancel(tx: Tx, params: CancelParams) -> CancelResult:
-    """At most MOST jobs of a field at a time; `engine/waiting` calls again while there are more."""
-    chosen = selection(params)
-    if chosen.field:
-        jobs = find.live(tx, chosen.field, chosen.value, MOST)
+def cancel(tx: Tx, portion: Portion) -> Lists:
+    return change_each(tx, portion, to_cancel, lambda hit: _cancel(tx, hit, portion.reason))
+
+
+def cancel_waiting(tx: Tx, portion: Portion) -> Lists:
+    return change_each(tx, portion, to_cancel_waiting, lambda hit: _cancel(tx, hit, portion.reason))
+
+
+def _cancel(tx: Tx, hit: Hit, reason: str) -> None:
+    if hit.state == state.RUNNING:
+        _ask_to_stop(tx, hit.number, reason)
     else:
-        jobs = list(dict.fromkeys(find.job(tx, job_id) for job_id in chosen.job_ids))
-    result = CancelResult([], [], [])
-    for number, job_id, current in jobs:
-        if current == state.RUNNING and not params.only_waiting:
-            _ask_to_stop(tx, number, params.reason)
-            result.cancelling.append(job_id)
-        elif transition.end_waiting(tx, tx.read(number), state.CANCELLED, message=params.reason):
-            result.cancelled.append(job_id)
-        else:
-            result.unchanged.append(job_id)
-    return result
+        transition.end_waiting(tx, tx.read(hit.number), state.CANCELLED, message=reason)
 
 
 def _ask_to_stop(tx: Tx, number: int, reason: str) -> None:

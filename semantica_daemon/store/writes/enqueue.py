@@ -156,7 +156,7 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     if decided.is_behind and decided.lane is not None:
         tx.execute(MARK_STALE, {"job_id": job_id, "by": decided.lane.job_id})
     if job.secrets:
-        tx.secrets.append((job_id, job.secrets))
+        tx.secrets.append((job_id, job.secrets, ()))
     if spec.attach_id is not None:
         tx.attached.append((spec.attach_id, job_id))
     if spec.idempotency_key is not None:

@@ -9,14 +9,14 @@ import msgspec
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import NO_ORIGIN, AdmittedJob
 from semantica_daemon.model.spec import RestOfSpec, stored
-from semantica_daemon.model.start import Start
+from semantica_daemon.model.start import AT_ONCE, Start
 from semantica_daemon.store import chains, environments, gates
 from semantica_daemon.store.external import ExternalSource, room_of
 from semantica_daemon.store.ready import BLOCKED, EXTERNAL, claim_class
 from semantica_daemon.store.transition import EVENT_OF
 from semantica_daemon.store.tx import Tx, lane_room
 from semantica_daemon.store.writes.decide import EnqueueDecision
-from semantica_daemon.wire.job import IMMEDIATE, JobSpec
+from semantica_daemon.wire.job import JobSpec
 
 # Fields of JobSpec that are columns of the same name, and those that go into the column `spec`.
 COLUMNS = (
@@ -77,8 +77,8 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
         others |= {name: value for name, value, usual in rows if value != usual}
         if spec.slots == 0 and begins.state == state.QUEUED and "blocked_by" not in others:
             others |= {"claim_class": EXTERNAL, "blocked_by": room_of(_external_source(spec))}
-    if begins.at is not None or spec.schedule is not IMMEDIATE or job.origin is not NO_ORIGIN or job.parents:
-        others |= _waits(job, begins)
+    if begins is not AT_ONCE or job.origin is not NO_ORIGIN or job.parents:
+        others |= _waits(job, begins, tx.now)
     rest = _rest_of(job, decided)
     if rest is not None or job.env is not None or spec.trace_id is not None or spec.traceparent is not None:
         texts = {"spec": rest, "env_vars": job.env, "trace_id": spec.trace}
@@ -102,14 +102,15 @@ def _in_queue(tx: Tx, spec: JobSpec, decided: EnqueueDecision) -> dict[str, Any]
     return others
 
 
-def _waits(job: AdmittedJob, begins: Start) -> dict[str, Any]:
-    schedule = job.spec.schedule
+def _waits(job: AdmittedJob, begins: Start, now: int) -> dict[str, Any]:
+    schedule, is_held = job.spec.schedule, job.spec.hold and begins.state == state.SCHEDULED
     values = {
         "schedule_type": schedule.type, "scheduled_at": begins.at, "schedule_delay_ms": schedule.delay_ms,
         "wait_for_idle": int(schedule.wait_for_idle), "require_charging": int(schedule.require_charging),
         "wait_for_event": schedule.wait_for_event, "unmet": begins.unmet, "is_delay": int(begins.is_delay),
         "postponed_since": begins.postponed_since, "schedule_id": job.origin.schedule_id,
         "retry_of": job.origin.retry_of, "parent_job_id": job.parents[0] if job.parents else None,
+        "held_at": now if is_held else None,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None and value != 0}
 
