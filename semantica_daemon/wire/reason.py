@@ -10,7 +10,7 @@ from semantica_daemon.wire.types import about
 class Reason(Struct, frozen=True, omit_defaults=True):
     """`kind` is for programs, `message` for people; `prose` renders the message from the other fields, the facts."""
 
-    kind: Annotated[str, about("time, retry, event, idle, power, turn, held, paused, lane, key, group, rate, slots, ...")]
+    kind: Annotated[str, about("time, retry, event, idle, power, held, paused, lane, key, group, rate, slots, ...")]
     message: Annotated[str, about("the reason as a sentence")] = ""
     at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
     since: Annotated[int | None, about("since when it is held, epoch ms")] = None
