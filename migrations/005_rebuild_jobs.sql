@@ -45,6 +45,8 @@ CREATE TABLE jobs (
   user_tag TEXT,
   log_path TEXT,
   artifact_path TEXT,
+  -- The state that it has ended in. A copy, because no statement that only starts a job writes it: 021 guards it.
+  ended TEXT,
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
   -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
@@ -95,7 +97,8 @@ CREATE TABLE jobs (
   env_vars TEXT,
   payload TEXT NOT NULL,
   result_summary TEXT,
-  CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING'))
+  CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING')),
+  CHECK (ended IS CASE WHEN finished_at IS NOT NULL THEN state END)
 );
 
 CREATE TABLE job_conditions (
@@ -111,7 +114,7 @@ CREATE TABLE job_conditions (
 
 -- Rows of phase 4 know nothing of what the CHECKs ask for; RUNNING ones were left by a daemon that is gone.
 INSERT INTO jobs (
-  id, queue, job_type, subject_key, generation, priority, state, created_at, started_at, finished_at, trace_id,
+  id, queue, job_type, subject_key, generation, priority, state, created_at, started_at, finished_at, ended, trace_id,
   execution_mode, pid, attempts, max_attempts, backoff_factor, deadline, ttl_ms, schedule_type, scheduled_at,
   schedule_delay_ms, wait_for_idle, require_charging, wait_for_event, parent_job_id, chain_group_id, user_tag,
   log_path, artifact_path, queued_at, claim_class, slots, is_delay, superseded_by, run_id, env_vars, payload,
@@ -120,6 +123,7 @@ INSERT INTO jobs (
 SELECT id, queue, job_type, subject_key, generation, coalesce(priority, 0), state, created_at,
   CASE WHEN state = 'RUNNING' THEN coalesce(started_at, created_at) ELSE started_at END,
   CASE WHEN state IN ('QUEUED', 'SCHEDULED', 'RUNNING') THEN NULL ELSE coalesce(finished_at, created_at) END,
+  CASE WHEN state NOT IN ('QUEUED', 'SCHEDULED', 'RUNNING') THEN state END,
   trace_id, execution_mode, pid, coalesce(attempts, 0), coalesce(max_attempts, 0), coalesce(backoff_factor, 2.0),
   deadline, ttl_ms, schedule_type, scheduled_at, schedule_delay_ms, coalesce(wait_for_idle, 0),
   coalesce(require_charging, 0), wait_for_event, parent_job_id, chain_group_id, user_tag, log_path, artifact_path,
@@ -145,7 +149,7 @@ WHERE subject_key <> '' AND EXISTS (
     AND other.generation = jobs.generation AND other.number > jobs.number
 );
 UPDATE jobs
-SET state = 'SUPERSEDED', finished_at = jobs.created_at, superseded_by = newer.id
+SET state = 'SUPERSEDED', ended = 'SUPERSEDED', finished_at = jobs.created_at, superseded_by = newer.id
 FROM jobs AS newer
 WHERE jobs.state IN ('QUEUED', 'SCHEDULED') AND jobs.subject_key <> '' AND jobs.supersede <> 'none'
   AND newer.number = (

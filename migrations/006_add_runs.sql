@@ -27,24 +27,24 @@ CREATE TABLE job_runs (
   CHECK ((finished_at IS NOT NULL) = (status <> 'RUNNING'))
 ) WITHOUT ROWID;
 
--- Three triggers, so that the two updates that every run sees pay for one comparison each.
+-- Three triggers, so that the two updates that every run sees pay for one comparison each. AFTER and ROLLBACK: see 021.
 CREATE TRIGGER job_runs_begin_is_final
-BEFORE UPDATE OF job_number, number, run_id, attempt, started_at, worker_id, template_id, params_snapshot ON job_runs
+AFTER UPDATE OF job_number, number, run_id, attempt, started_at, worker_id, template_id, params_snapshot ON job_runs
 BEGIN
-  SELECT RAISE(ABORT, 'a run is written once');
+  SELECT RAISE(ROLLBACK, 'a run is written once');
 END;
 CREATE TRIGGER job_runs_process_is_final
-BEFORE UPDATE OF pid, pid_started_at, boot_id, log_path ON job_runs
+AFTER UPDATE OF pid, pid_started_at, boot_id, log_path ON job_runs
 WHEN OLD.pid IS NOT NULL OR OLD.pid_started_at IS NOT NULL OR OLD.boot_id IS NOT NULL OR OLD.log_path IS NOT NULL
   OR OLD.status <> 'RUNNING'
 BEGIN
-  SELECT RAISE(ABORT, 'the process of a run is named once');
+  SELECT RAISE(ROLLBACK, 'the process of a run is named once');
 END;
 CREATE TRIGGER job_runs_end_is_final
-BEFORE UPDATE OF status, finished_at, exit_code, error, artifacts ON job_runs
+AFTER UPDATE OF status, finished_at, exit_code, error, artifacts ON job_runs
 WHEN OLD.status <> 'RUNNING'
 BEGIN
-  SELECT RAISE(ABORT, 'a run is ended once');
+  SELECT RAISE(ROLLBACK, 'a run is ended once');
 END;
 
 INSERT INTO job_runs (job_number, number, run_id, attempt, started_at, pid)

@@ -71,8 +71,8 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
 
 SQL = re.compile(
-    r"\b(SELECT\s+\S+.*\bFROM\b|INSERT\s+(OR \w+ )?INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|CREATE\s+(TABLE|INDEX)\b"
-    r"|PRAGMA\s+\w+|BEGIN IMMEDIATE|SAVEPOINT)",
+    r"\b(SELECT\s+\S+.*\bFROM\b|INSERT\s+(OR \w+ )?INTO\b|UPDATE\s+(OR \w+ )?\w+\s+SET\b|DELETE\s+FROM\b"
+    r"|CREATE\s+(TABLE|INDEX)\b|PRAGMA\s+\w+|BEGIN IMMEDIATE|SAVEPOINT)",
     re.DOTALL,
 )
 INSERT_JOB = re.compile(r"\b(INSERT|REPLACE)\s+(OR\s+\w+\s+)?INTO\s+jobs\b")

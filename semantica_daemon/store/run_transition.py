@@ -53,18 +53,18 @@ INSERT INTO job_runs (job_number, number, run_id, attempt, started_at, worker_id
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 END_RUN = """
-UPDATE job_runs
+UPDATE OR FAIL job_runs
 SET status = ?, finished_at = ?, exit_code = ?, error = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
 RUN_DONE = """
-UPDATE job_runs
+UPDATE OR FAIL job_runs
 SET status = 'DONE', finished_at = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
 END = """
-UPDATE jobs
-SET state = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
+UPDATE OR FAIL jobs
+SET state = ?, ended = ?, finished_at = ?, updated_at = ?, event_count = ?, last_event = ?, exit_code = ?, error = ?,
     result_summary = coalesce(?, result_summary), claim_attempts = claim_attempts + ?, attempts = ?
 WHERE number = ?
 """
@@ -73,19 +73,19 @@ UNCHANGED = (
     "number = ?3 AND run_id = ?4 AND event_count = ?2 AND state = 'RUNNING' AND stop_state IS NULL AND stale = 0"
 )
 DONE_UNCHANGED = f"""
-UPDATE jobs
-SET state = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 1, last_event = ?5, exit_code = NULL,
-    error = NULL
+UPDATE OR FAIL jobs
+SET state = 'DONE', ended = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 1, last_event = ?5,
+    exit_code = NULL, error = NULL
 WHERE {UNCHANGED}
 """
 COMMAND_DONE_UNCHANGED = f"""
-UPDATE jobs
-SET state = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 2, last_event = ?5, exit_code = ?6,
-    error = NULL, result_summary = coalesce(?7, result_summary), pid = ?8, log_path = ?9
+UPDATE OR FAIL jobs
+SET state = 'DONE', ended = 'DONE', finished_at = ?1, updated_at = ?1, event_count = ?2 + 2, last_event = ?5,
+    exit_code = ?6, error = NULL, result_summary = coalesce(?7, result_summary), pid = ?8, log_path = ?9
 WHERE {UNCHANGED}
 """
 NAME_PROCESS_AND_END_RUN = """
-UPDATE job_runs
+UPDATE OR FAIL job_runs
 SET status = 'DONE', finished_at = ?, exit_code = ?, pid = ?, pid_started_at = ?, boot_id = ?, log_path = ?
 WHERE job_number = ? AND number = ? AND status = 'RUNNING'
 """
@@ -246,7 +246,7 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
         message = error.message
     last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
     stored = encode(error).decode() if error else None
-    values = (to, tx.now, tx.now, job.event_count + 1, last, outcome.exit_code, stored, outcome.result)
+    values = (to, to, tx.now, tx.now, job.event_count + 1, last, outcome.exit_code, stored, outcome.result)
     attempts = job.attempts - verdict.gives_attempt_back
     tx.execute(END, (*values, outcome.failed_claim, attempts, job.number))
     ended(tx, job, to, verdict.run_status)

@@ -44,8 +44,8 @@ WHERE number = ?4
 """
 RELEASE = "UPDATE jobs SET held_at = NULL WHERE number = ?"
 END_WAITING = """
-UPDATE jobs
-SET state = ?, finished_at = ?, updated_at = ?, superseded_by = coalesce(?, superseded_by), event_count = ?,
+UPDATE OR FAIL jobs
+SET state = ?, ended = ?, finished_at = ?, updated_at = ?, superseded_by = coalesce(?, superseded_by), event_count = ?,
     last_event = ?, claim_class = 0, blocked_by = NULL
 WHERE number = ?
 """
@@ -145,6 +145,6 @@ def end_waiting(
         return False
     facts = {"superseded_by": by} if by else facts
     last = tx.emit(job, EVENT_OF[to], message, facts, LEVEL_OF_END.get(to, "info"))
-    tx.execute(END_WAITING, (to, tx.now, tx.now, by, job.event_count + 1, last, job.number))
+    tx.execute(END_WAITING, (to, to, tx.now, tx.now, by, job.event_count + 1, last, job.number))
     ended(tx, job, to)
     return True

@@ -10,12 +10,14 @@ INSERT INTO jobs (
   id, queue, job_type, subject_key, generation, state, created_at, updated_at, started_at, finished_at, payload,
   execution_mode, max_attempts, deadline, scheduled_at, expires_at, user_tag, chain_group_id, superseded_by, run_id,
   run_count, queued_at, position, event_count, last_event, wait_for_idle, require_charging, wait_for_event, unmet,
-  schedule_id, spec
+  schedule_id, ended, spec
 )
 SELECT printf('%08x-0000-4000-8000-000000000000', n), 'default', 'semantica.noop', 's', n,
   CASE n % 3 WHEN 0 THEN 'DONE' WHEN 1 THEN 'FAILED' ELSE 'SUPERSEDED' END, :now - n, :now, :now, :now, '{}',
   'IN_PROCESS', 0, :now - n, :now - n, :now - n, 'tag', 'group', 'winner', printf('run %d', n), 1, :now - n, n * 100, 2,
-  :count + n, n % 2, n / 2 % 2, 'e', (n % 3 = 2) * 2, 'schedule', '{"stop_when_lost": true, "template_id": "template"}'
+  :count + n, n % 2, n / 2 % 2, 'e', (n % 3 = 2) * 2, 'schedule',
+  CASE n % 3 WHEN 0 THEN 'DONE' WHEN 1 THEN 'FAILED' ELSE 'SUPERSEDED' END,
+  '{"stop_when_lost": true, "template_id": "template"}'
 FROM number
 """
 FILL_CONDITIONS = """

@@ -139,6 +139,8 @@ CREATE TABLE jobs (
   user_tag TEXT,
   log_path TEXT,
   artifact_path TEXT,
+  -- The state that it has ended in. A copy, because no statement that only starts a job writes it: 021 guards it.
+  ended TEXT,
 
   -- Order in the queue, and who may take the job from it. claim_class: 0 any slot; 1 a slot while the machine is idle,
   -- 2 while it is on mains, 3 both; 4 nobody, because a room that it needs is full (blocked_by names that room);
@@ -189,7 +191,8 @@ CREATE TABLE jobs (
   env_vars TEXT,
   payload TEXT NOT NULL,
   result_summary TEXT, environment_id INTEGER,
-  CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING'))
+  CHECK ((finished_at IS NULL) = (state = 'QUEUED' OR state = 'SCHEDULED' OR state = 'RUNNING')),
+  CHECK (ended IS CASE WHEN finished_at IS NOT NULL THEN state END)
 );
 
 CREATE TABLE lanes (
@@ -390,24 +393,39 @@ CREATE INDEX idx_schedules_template ON schedules (template_id);
 CREATE INDEX idx_workers_heartbeat ON workers (last_heartbeat);
 
 CREATE TRIGGER job_runs_begin_is_final
-BEFORE UPDATE OF job_number, number, run_id, attempt, started_at, worker_id, template_id, params_snapshot ON job_runs
+AFTER UPDATE OF job_number, number, run_id, attempt, started_at, worker_id, template_id, params_snapshot ON job_runs
 BEGIN
-  SELECT RAISE(ABORT, 'a run is written once');
+  SELECT RAISE(ROLLBACK, 'a run is written once');
 END;
 
 CREATE TRIGGER job_runs_end_is_final
-BEFORE UPDATE OF status, finished_at, exit_code, error, artifacts ON job_runs
+AFTER UPDATE OF status, finished_at, exit_code, error, artifacts ON job_runs
 WHEN OLD.status <> 'RUNNING'
 BEGIN
-  SELECT RAISE(ABORT, 'a run is ended once');
+  SELECT RAISE(ROLLBACK, 'a run is ended once');
 END;
 
 CREATE TRIGGER job_runs_process_is_final
-BEFORE UPDATE OF pid, pid_started_at, boot_id, log_path ON job_runs
+AFTER UPDATE OF pid, pid_started_at, boot_id, log_path ON job_runs
 WHEN OLD.pid IS NOT NULL OR OLD.pid_started_at IS NOT NULL OR OLD.boot_id IS NOT NULL OR OLD.log_path IS NOT NULL
   OR OLD.status <> 'RUNNING'
 BEGIN
-  SELECT RAISE(ABORT, 'the process of a run is named once');
+  SELECT RAISE(ROLLBACK, 'the process of a run is named once');
+END;
+
+CREATE TRIGGER jobs_archived_is_ended
+BEFORE UPDATE OF archived_at ON jobs
+WHEN NEW.archived_at IS NOT NULL AND OLD.finished_at IS NULL
+BEGIN
+  SELECT RAISE(ABORT, 'only a job that has ended is archived');
+END;
+
+CREATE TRIGGER jobs_end_is_final
+AFTER UPDATE OF finished_at, ended ON jobs
+WHEN OLD.ended IS NOT NULL
+  AND NOT (OLD.ended = 'DONE' AND NEW.ended IS 'FAILED' AND NEW.finished_at = OLD.finished_at)
+BEGIN
+  SELECT RAISE(ROLLBACK, 'the end of a job is final');
 END;
 
 CREATE TRIGGER jobs_spec_is_final
@@ -450,10 +468,10 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (4, 0, 'add dx fields', 'd979bea0d182e1390bec3d1e27069d8d37905ef6d6dd3d72dba2d174849770c7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (5, 0, 'rebuild jobs', 'f811c387113e5cea41bd738da79da08bf3d6c92be076512fdde1a5e268dfda90');
+VALUES (5, 0, 'rebuild jobs', '7d59ee6c8896d37e6df8595ec9b36e483684fd39db5c2ea9ff99b88ea9c74041');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (6, 0, 'add runs', '2404e73a09c014ec8eda658321025830ba1edae03dbd31edf3e4813d185b60b3');
+VALUES (6, 0, 'add runs', '2d1d5729348cb6fd73bafd42a0b500d7ccef535d9b53aa4ed283a9edac1f2fef');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (7, 0, 'add events', '72ce3b0439e049da361ee17dc03488572df0019c9a76d4737a123502eb3096c9');
@@ -498,7 +516,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (20, 0, 'add reservations', '37c1c2efd522199c11b8c877bdeaf6c36b2ed03745040117a98d39969505ffdf');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (21, 0, 'guard jobs', '0856a87a5408a57390633f2275bd42a2bca5c5cabd803391ca2a3fa32b038ce5');
+VALUES (21, 0, 'guard jobs', 'cb83b82ddf4e5568ae4485069ee728e56d1516ec976e8c38738fee343f0b7157');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (22, 0, 'add items', '6f037c447e91c2095cf6757de0eddab844fe42483bb2e5c1b52e7bfb381a37d0');

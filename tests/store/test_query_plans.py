@@ -146,7 +146,7 @@ PINNED: dict[str, tuple[str, ...]] = {
     "order.BEHIND": ("idx_jobs_pop",),
 }
 LIVE_ONLY = "idx_jobs_(pop|scheduled|due|expires|deadline|running)"
-OF_JOBS = re.compile(r"\b(FROM|UPDATE|JOIN)\s+jobs\b")
+OF_JOBS = re.compile(r"\b(FROM|UPDATE|UPDATE OR FAIL|JOIN)\s+jobs\b")
 
 
 @each_case("name", [name for name in SQL if OF_JOBS.search(SQL[name])])

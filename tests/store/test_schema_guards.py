@@ -4,9 +4,12 @@ import sqlite3
 
 import pytest
 
-from semantica_daemon.model.state import RUNNING, STATES, TERMINAL
-from tests.builders import Store
-from tests.store.steps import begin, end, make, put
+from semantica_daemon.model.state import LIVE, RUNNING, STATES, TERMINAL
+from semantica_daemon.store.database import Command, FailedAfterWrite
+from semantica_daemon.store.tx import Tx
+from semantica_daemon.store.writes.enqueue import enqueue
+from tests.builders import Store, admitted
+from tests.store.steps import BAD, GOOD, begin, end, make, put
 from tests.store.timetable import schedule, template
 
 REFUSED = sqlite3.IntegrityError
@@ -183,3 +186,78 @@ def test_a_name_is_given_once(store: Store, table: str) -> None:
         schedule(store, name)
     with pytest.raises(REFUSED, match="UNIQUE"):
         store.connection.execute(f"UPDATE {table} SET name = 'u'")
+
+
+def test_what_a_job_is_may_change_until_it_has_run(store: Store) -> None:
+    job_id = put(store).job_id
+    for assignment in EDITS:
+        change(store, "jobs", job_id, assignment)
+
+
+EDITS = ["payload = '{\"a\":1}'", "env_vars = '{}'", "job_type = 'other'", 'spec = \'{"template_id":"t"}\'']
+
+
+@pytest.mark.parametrize("current", [RUNNING, "SCHEDULED", "DONE"])
+@pytest.mark.parametrize("assignment", EDITS)
+def test_what_a_job_is_never_changes_once_it_has_run(store: Store, current: str, assignment: str) -> None:
+    """SCHEDULED: it waits for its second attempt."""
+    claimed = begin(store, max_attempts=2)
+    if current != RUNNING:
+        end(store, claimed, BAD if current == "SCHEDULED" else GOOD)
+    assert store.job(claimed.run.job_id)["state"] == current
+    with pytest.raises(REFUSED, match="keeps its payload, variables, type and template"):
+        change(store, "jobs", claimed.run.job_id, assignment)
+
+
+def by_hand(to: str) -> list[str]:
+    """Every way to write that state into a row: with or without the columns that are tied to it."""
+    ended, finished = ("NULL", "NULL") if to in LIVE else (f"'{to}'", "5")
+    whole = f"state = '{to}', ended = {ended}, finished_at = {finished}, queued_at = 1, run_id = 'r', started_at = 1"
+    parts = [f"state = '{to}'", f"state = '{to}', finished_at = {finished}", f"state = '{to}', ended = {ended}"]
+    return [whole, whole + ", superseded_by = 'x'", *parts]
+
+
+@pytest.mark.parametrize("current", TERMINAL)
+def test_there_is_no_way_out_of_a_terminal_state(store: Store, current: str) -> None:
+    job_id = make(store, current).job_id
+    before = store.job(job_id)
+    for to in STATES:
+        ways = by_hand(to) if to != current else ["finished_at = finished_at + 1"]
+        for assignment in ways[: -1 if (current, to) == ("DONE", "FAILED") else None]:
+            with pytest.raises(REFUSED):
+                change(store, "jobs", job_id, assignment)
+            assert store.job(job_id) == before
+
+
+def test_only_a_missing_receipt_makes_a_job_that_was_done_fail(store: Store) -> None:
+    """The exception of docs/semantics.md; its end stays when it was."""
+    job_id = make(store, "DONE").job_id
+    store.connection.execute("BEGIN")
+    change(store, "jobs", job_id, "state = 'FAILED', ended = 'FAILED'")
+    store.connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("current", STATES)
+def test_only_a_job_that_has_ended_is_archived(store: Store, current: str) -> None:
+    job_id = make(store, current).job_id
+    if current in TERMINAL:
+        change(store, "jobs", job_id, "archived_at = 5")
+    else:
+        with pytest.raises(REFUSED, match="only a job that has ended is archived"):
+            change(store, "jobs", job_id, "archived_at = 5")
+
+
+def test_a_verb_that_breaks_a_guard_fails_alone(store: Store) -> None:
+    """The trigger rolls the transaction back; the other commands of the batch run again without it."""
+    ended_id = make(store, "DONE").job_id
+
+    def revive(tx: Tx, request: None) -> None:
+        tx.execute("UPDATE jobs SET state = 'FAILED', ended = 'FAILED', finished_at = 5 WHERE id = ?", (ended_id,))
+
+    commands = [Command(enqueue, admitted()), Command(revive, None)]
+    with pytest.raises(FailedAfterWrite):
+        store.database.transact(commands, store.now, None)
+    with pytest.raises(REFUSED, match="the end of a job is final"):
+        store.run(revive, None)
+    assert len(store.rows("SELECT id FROM jobs")) == 1
+    put(store)

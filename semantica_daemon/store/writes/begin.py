@@ -7,7 +7,7 @@ from semantica_daemon.store.run_transition import Begun, read_run
 from semantica_daemon.store.tx import ChangedJob, Tx
 
 NAME_PROCESS = """
-UPDATE job_runs
+UPDATE OR FAIL job_runs
 SET pid = ?, pid_started_at = ?, boot_id = ?, log_path = ?
 WHERE job_number = ? AND number = ?
 """

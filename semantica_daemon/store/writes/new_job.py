@@ -71,7 +71,7 @@ def _others(tx: Tx, job: AdmittedJob, decided: EnqueueDecision, begins: Start) -
     spec = job.spec
     others = _in_queue(tx, spec, decided) if begins.state == state.QUEUED else {}
     if begins.state == state.SUPERSEDED:
-        others = {"finished_at": tx.now, "superseded_by": decided.winner}
+        others = {"ended": state.SUPERSEDED, "finished_at": tx.now, "superseded_by": decided.winner}
     if (values := _columns(spec)) != USUAL_COLUMNS:
         rows = zip(COLUMNS, values, USUAL_COLUMNS, strict=True)
         others |= {name: value for name, value, usual in rows if value != usual}
