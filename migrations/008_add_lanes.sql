@@ -8,6 +8,8 @@ CREATE TABLE lanes (
   ended TEXT CHECK (ended IS NULL OR NOT (ended = 'QUEUED' OR ended = 'SCHEDULED' OR ended = 'RUNNING')),
   numbered_by TEXT NOT NULL CHECK (numbered_by = 'server' OR numbered_by = 'client'),
   interrupts INTEGER NOT NULL DEFAULT 0,
+  -- Whether an append job was ever added: only then a new job has to look for such jobs.
+  appends INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (subject_key, job_type)
 ) WITHOUT ROWID;
 

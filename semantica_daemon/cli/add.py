@@ -100,6 +100,8 @@ COMMAND = Command(
   semantica add --every 10m --jitter 30s --name poll -- ./poll.sh
   semantica add --every 'daily 03:00' --name backup -- ./backup.sh
   semantica add --newest-wins a.py -- lint a.py      save ten times: one run, of the newest
+  semantica add -s repo --gather --debounce 2s -- ./lint a.py      one run, which knows all the files
+  semantica add -s deploy --append -- ./release.sh v2      after those added before, and none is dropped
   git ls-files '*.py' | semantica add --each -t lint -- ruff check {}
   semantica add --type INDEX_FILE --payload '{"path": "a.py"}'
   id=$(semantica add -q -- make) && semantica wait $id""",

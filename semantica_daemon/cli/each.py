@@ -7,7 +7,6 @@ from semantica_daemon import prose
 from semantica_daemon.cli import job_options, last_job, needs, payload
 from semantica_daemon.cli.command import Any, Json, Terminal
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.fast_add import job_type_of
 from semantica_daemon.cli.terminal import print_error
 
 LINE = "{}"
@@ -63,7 +62,7 @@ def _for_line(spec: Json, line: str, arguments: Any) -> Json:
         values = spec["env_vars"].items()
         found["env_vars"] = {name: text.replace(LINE, line) if name in named else text for name, text in values}
     if arguments.type is None and "template_id" not in spec:
-        found["job_type"] = job_type_of(argv, found.get("subject_key"))
+        found["job_type"] = payload.default_type(arguments, argv, found.get("subject_key"))
     return found
 
 

@@ -93,7 +93,9 @@ def _refuse_every(text: str) -> Any:
 
 COMMAND = Option("command COMMAND", "the command and its arguments", nargs=argparse.REMAINDER)
 NO_EVERY = Option("--every EVERY", HIDDEN, _refuse_every)
-TYPE = Option("--type TYPE", "job type (default: the command's name; with a subject, the whole command)")
+TYPE = Option("--type TYPE",
+              "job type (default: the command's name; with a subject, the whole command, but with --gather its name, "
+              "with --append one type for all commands)")  # fmt: skip
 TEMPLATE = Option("--template NAME", "start from this template; the other options change it")
 WHAT_IS_RUN = [
     Option("--payload JSON", "for a handler instead of a command; - reads stdin, @FILE a file"),
@@ -133,8 +135,13 @@ NEWEST_WINS = Group("newest wins", [
            "version number of the subject; a job with a lower one than the newest known is not run "
            "(default: one more each time)", whole_number, "generation"),
     Option("--newest-wins PATH", "subject = the absolute path of this file, generation = its time of change"),
-    Option("--supersede {lane,subject,none}",
-           "waiting jobs it replaces: same subject and type (lane), same subject (subject), none", field="supersede"),
+    Option("--supersede {lane,subject,none,keep,append}",
+           "waiting jobs it replaces: same subject and type (lane), same subject (subject), none; or --keep, --append",
+           field="supersede"),
+    Option("--keep", "while a job of the same subject and type waits, return that one and add none"),
+    Option("--append", "run the jobs of the same subject and type one after the other, and drop none"),
+    Option("--gather", "give it the payloads of the jobs it replaces, or that are kept as it ($SEMANTICA_GATHERED)",
+           field="gather"),
     Option("--force", "run this generation again when its job has ended", field="force"),
     Option("--on-running {finish,cancel}", "let an older job that is running finish, or cancel it", field="on_running"),
 ])  # fmt: skip
@@ -195,6 +202,7 @@ def job_spec(arguments: Any, in_template: bool = False) -> Json:
     if schedule:
         spec["schedule"] = {"type": kind, **schedule}
     spec |= {} if in_template else needs.parents(arguments.needs)
+    spec |= _mode(arguments)
     return spec | (arguments.backoff or {}) | _newest_wins(arguments) | payload.fields(arguments, in_template)
 
 
@@ -211,6 +219,16 @@ def _events(given: list[tuple[str, str | None]]) -> Json:
             hint = "add one job for each value, or wait for the key without a value"
             raise CommandFailed(f"--on-event {key}: a job cannot wait for two values of it", hint)
     return ({"wait_for_event": keys[0]} if keys else {}) | ({"conditions": conditions} if conditions else {})
+
+
+def _mode(arguments: Any) -> Json:
+    """--keep and --append are short for values of --supersede."""
+    given = [arguments.supersede] if arguments.supersede else []
+    given += [mode for mode in ("keep", "append") if getattr(arguments, mode)]
+    if len(set(given)) > 1:
+        problem = f"a job cannot be added with {given[0]} and with {given[1]}"
+        raise CommandFailed(problem, "give one of --supersede, --keep and --append")
+    return {"supersede": given[0]} if given else {}
 
 
 def _newest_wins(arguments: Any) -> Json:

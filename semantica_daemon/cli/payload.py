@@ -87,12 +87,20 @@ def _payload_text(given: str) -> str:
         raise CommandFailed(f"--payload {given}: {error}", exit_code=DATA) from None
 
 
+def default_type(arguments: Any, argv: list[str], subject: str | None) -> str:
+    """With --append all commands of a subject are one lane, with --gather those of one name, whatever arguments they
+    have."""
+    if arguments.append or arguments.supersede == "append":
+        return "command"
+    return job_type_of(argv, None if arguments.gather else subject)
+
+
 def _command(arguments: Any) -> Json:
     argv = [check_text(word, "the command") for word in arguments.command]
     if arguments.payload is not None:
         raise CommandFailed("a command and --payload are both given", "give only one of them")
     umask = current_umask() if arguments.umask is None else arguments.umask
-    job_type = arguments.type or job_type_of(argv, arguments.subject or arguments.newest_wins)
+    job_type = arguments.type or default_type(arguments, argv, arguments.subject or arguments.newest_wins)
     found: Json = command_fields(argv, folder(arguments.cwd), umask, job_type)
     if arguments.stdin:
         found["payload"]["stdin"] = _stdin_to_store()

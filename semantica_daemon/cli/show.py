@@ -78,11 +78,15 @@ def _identity(job: Json) -> Rows:
         if other["retry_of"] == job["job_id"]:
             yield "retried by", f"{other['job_id']}, which is {other['state']}"
     yield "generation", None if job["subject_key"] is None else job["generation"]
+    yield "supersede", job["supersede"] if job["subject_key"] is not None and job["supersede"] != "lane" else None
     yield "queue", f"{job['queue']}, priority {job['priority']}"
 
 
 def what_is_run(job: Json) -> Rows:
-    payload = job["payload"] or {}
+    payload = dict(job["payload"] or {})
+    if job.get("gather") and "gathered" in payload:
+        gathered, dropped = payload.pop("gathered"), payload.pop("gathered_dropped", 0)
+        yield "gathered", prose.count(len(gathered), "payload") + (f", {dropped} dropped" if dropped else "")
     if not command(job):
         yield "payload", short_json(payload) if payload else None
         return

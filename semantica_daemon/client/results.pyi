@@ -108,6 +108,7 @@ class Job(TypedDict):
     concurrency_key: str | None
     position: int
     supersede: str
+    gather: bool
     on_running: str
     max_interrupts: int
     superseded_by: str | None

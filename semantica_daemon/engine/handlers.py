@@ -26,7 +26,12 @@ GROUP = "semantica.handlers"
 
 
 class Context:
-    """The `ctx` of a handler: its run, and methods to report on it. Every method may be called from any thread."""
+    """The `ctx` of a handler: its run, and methods to report on it. Every method may be called from any thread.
+    `gathered`: the payloads that a job with `gather` stands for besides its own, oldest first; `gathered_dropped`: how
+    many more there were."""
+
+    gathered: Sequence[dict[str, Any]] = ()
+    gathered_dropped = 0
 
     parents: Sequence[ParentJob] = ()
     """The jobs that had to be DONE before this one, with their results, in the order in which they were named."""

@@ -14,6 +14,7 @@ from semantica_daemon.engine.reporter import storable
 from semantica_daemon.errors import Refusal
 from semantica_daemon.failures import Infra, Retry
 from semantica_daemon.model.encoding import encode_large
+from semantica_daemon.model.gather import split
 from semantica_daemon.model.outcome import CLASSES, LARGEST_RESULT, STOPPED_BEFORE_START, Outcome
 from semantica_daemon.store.writes.report import Line
 from semantica_daemon.wire.run import Error, ErrorClass
@@ -37,7 +38,7 @@ class InProcess:
         self._attempt.start_timeout()
         try:
             handler = self._attempt.dependencies.handlers.get(self._attempt.claim.job.job_type)
-            payload = handler.payload.decode(self._attempt.claim.payload)
+            payload = handler.payload.decode(self._payload_for(handler))
         except (Refusal, msgspec.ValidationError) as error:
             return Outcome(error=Error("E_HANDLER", "permanent", storable(str(error))))
         try:
@@ -56,6 +57,16 @@ class InProcess:
     def kill(self) -> bool:
         self.terminate()
         return False
+
+    def _payload_for(self, handler: Handler) -> str:
+        """The payload, without what it has gathered if its type would refuse that; the context has it in any case."""
+        claim = self._attempt.claim
+        if not claim.spec.gather:
+            return claim.payload
+        gathering = split(claim.payload)
+        self._context.gathered = [msgspec.json.decode(one) for one in gathering.payloads]
+        self._context.gathered_dropped = gathering.dropped
+        return gathering.own if handler.is_typed else claim.payload
 
     async def _call(self, handler: Handler, payload: Any) -> Any:
         if handler.is_async:

@@ -1,11 +1,10 @@
 """What a run sees of the parents of its job: `ctx.parents` of a handler, a variable or a file of a command."""
 
-import os
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from semantica_daemon.engine.run_files import write_file
 from semantica_daemon.model.admission import LARGEST_PARENT_RESULT
 from semantica_daemon.model.encoding import encode_large
 from semantica_daemon.wire.job_view import ParentResult
@@ -43,21 +42,9 @@ def variables(text: bytes | bytearray, workspace: str) -> dict[str, str]:
     if not is_large(text):
         return {VARIABLE: text.decode()}
     path = f"{workspace}/{FILE}"
-    _write(path, text)
+    write_file(path, text)
     return {FILE_VARIABLE: path}
 
 
 def is_large(text: bytes | bytearray) -> bool:
     return len(text) > LARGEST_PARENT_RESULT
-
-
-def _write(path: str, text: bytes | bytearray) -> None:
-    """Replaces whatever an earlier run of the job has left there."""
-    workspace = os.path.dirname(path)
-    for folder in (os.path.dirname(workspace), workspace):
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as file:
-        file.write(text)

@@ -10,6 +10,7 @@ from semantica_daemon.engine.attachments import Attachment
 from semantica_daemon.engine.attempt import SpawnSettings
 from semantica_daemon.model.caller_environment import variables_of
 from semantica_daemon.model.command import CommandLine
+from semantica_daemon.model.gather import split
 from semantica_daemon.model.job import lost_secrets
 from semantica_daemon.model.run_limits import NO_LIMITS, check_limits
 from semantica_daemon.processes import cgroups
@@ -36,15 +37,15 @@ def spawn_request(
     secrets: dict[str, str],
     token: str,
     attachment: Attachment | None,
-    parents: dict[str, str],
+    own: dict[str, str],
 ) -> SpawnRequest:
     """Raises SecretsLost if a secret variable that was set by name is not among `secrets`. The first run of a job has
-    `job.log`, the second `job.2.log`. `parents`: the variable with the results of its parents, if it has parents."""
+    `job.log`, the second `job.2.log`. `own`: variables of a run that has parents or gathers payloads."""
     given = _variables.decode(claim.env_vars) if claim.env_vars else {}
     if lost := [name for name in lost_secrets(given) if name not in secrets]:
         names = ", ".join(lost)
         raise SecretsLost(f"the daemon was restarted and no longer knows {names}: hand the job in again")
-    command = _command_line.decode(claim.payload)
+    command = _command_line.decode(split(claim.payload).own if claim.spec.gather else claim.payload)
     workspace = workspace_of(claim, settings)
     number = "" if claim.run.run_number == 1 else f".{claim.run.run_number}"
     output, result = f"{workspace}/output", f"{workspace}/result{number}.json"
@@ -55,7 +56,7 @@ def spawn_request(
         run_id=claim.run.run_id,
         argv=command.argv,
         cwd=command.cwd or settings.home,
-        env=_environment(claim, settings, given | secrets, {**places, **parents, "SEMANTICA_RUN_TOKEN": token}),
+        env=_environment(claim, settings, given | secrets, {**places, **own, "SEMANTICA_RUN_TOKEN": token}),
         umask=DEFAULT_UMASK if command.umask is None else command.umask,
         stdin=command.stdin,
         workspace=workspace,

@@ -17,6 +17,7 @@ from semantica_daemon.engine import parents, results
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.reporter import storable
 from semantica_daemon.engine.results import Result
+from semantica_daemon.engine.run_files import gathered_variables
 from semantica_daemon.engine.spawn_request import SecretsLost, spawn_request, workspace_of
 from semantica_daemon.engine.supervisor_connection import Inbox, RunReport, SupervisorConnection, SupervisorLost
 from semantica_daemon.errors import NotSupported
@@ -116,8 +117,8 @@ class SubprocessRun:
         claim, settings = self._attempt.claim, self._attempt.dependencies.spawn_settings
         secrets = self._attempt.dependencies.secrets.of(self._job_id)
         try:
-            given = await self._parent_variables() if claim.spec.parent_count else {}
-            request = spawn_request(claim, settings, secrets, self._token, self._attachment, given)
+            own = await self._variables() if claim.spec.parent_count or claim.spec.gather else {}
+            request = spawn_request(claim, settings, secrets, self._token, self._attachment, own)
         except OSError as error:
             return _not_started(SpawnFailed(self._run_id, str(error), "workspace", error.errno or 0, True))
         except SecretsLost as lost:
@@ -137,10 +138,16 @@ class SubprocessRun:
             return outcome
         return await self._until_exit(report, request)
 
-    async def _parent_variables(self) -> dict[str, str]:
-        """Raises OSError if the file of a large result cannot be written."""
+    async def _variables(self) -> dict[str, str]:
+        """Those for the results of its parents and for the payloads it has gathered. Raises OSError if a file cannot be
+        written."""
+        claim = self._attempt.claim
+        workspace = workspace_of(claim, self._attempt.dependencies.spawn_settings)
+        found = await _in_thread(gathered_variables, claim.payload, workspace) if claim.spec.gather else {}
+        return found | await self._parent_variables(workspace) if claim.spec.parent_count else found
+
+    async def _parent_variables(self, workspace: str) -> dict[str, str]:
         found = await self._attempt.read_parents()
-        workspace = workspace_of(self._attempt.claim, self._attempt.dependencies.spawn_settings)
         if any(one.truncated for one in found):
             self._attempt.reporter.line(Line("results of its parents are left out: they are larger than 64 MB", "warn"))
         text = parents.document(found, self._attempt.claim.spec.parent_count)

@@ -13,6 +13,8 @@ def check_direct(spec: JobSpec) -> None:
     for field in ("debounce_ms", "parent_job_id", "parents", "hold"):
         if getattr(spec, field) not in (None, [], False):
             raise _refused("a job that is executed directly waits for nothing", f"$.{field}")
+    if spec.supersede in ("keep", "append"):
+        raise _refused(f"{spec.supersede} is for jobs that wait", "$.supersede")
     if spec.execution_mode == "EXTERNAL":
         raise _refused("the daemon itself executes the job, not a worker", "$.execution_mode")
 

@@ -22,9 +22,9 @@ JOB_KEY = re.compile(r"\Ajob:[0-9a-fA-F-]{4,36}\Z")
 # Keys of events that only the daemon emits. `job:` and an id: the end of that job, whose value is the job's state.
 JOB_END = "job:"
 RESERVED_KEYS = ("semantica:", JOB_END)
-LATER = ("workspace", "inputs", "gather")
-_later_fields = attrgetter(*LATER)
-NOT_GIVEN = _later_fields(JobSpec(job_type="-"))
+LATER = ("workspace", "inputs")
+_rare_fields = attrgetter(*LATER, "gather", "supersede")
+USUAL = _rare_fields(JobSpec(job_type="-"))
 GOES_WITH = {
     "scheduled_at": "AT",
     "delay_ms": "AFTER",
@@ -50,8 +50,9 @@ def check(spec: JobSpec) -> None:
         raise InvalidParams("a NUL character", "leave it out", path="$.job_type")
     if not _is_queue_name(spec.queue):
         raise InvalidParams("not the name of a queue", "use letters, digits, _ . and -", path="$.queue")
-    if _later_fields(spec) != NOT_GIVEN:
+    if _rare_fields(spec) != USUAL:
         _check_supported(spec)
+        _check_uniqueness(spec)
     if spec.schedule is not IMMEDIATE:
         _check_schedule(spec.schedule)
         _check_keys(spec.schedule)
@@ -114,6 +115,33 @@ def _check_generation(spec: JobSpec) -> None:
     if spec.subject_key is None:
         hint = "give the subject that the job is about"
         raise InvalidParams("a generation needs a subject", hint, path="$.generation")
+
+
+def _check_uniqueness(spec: JobSpec) -> None:
+    """keep and append concern the jobs of a lane, whose generations the daemon counts then."""
+    mode, by_daemon = spec.supersede, spec.supersede in ("keep", "append")
+    if by_daemon and spec.subject_key is None:
+        raise InvalidParams(f"{mode} needs a subject", "give the subject that the job is about", path="$.supersede")
+    if by_daemon and spec.generation is not None:
+        hint = "leave the generation out; a job that has one supersedes those with lower ones"
+        raise InvalidParams(f"{mode} takes no generation", hint, path="$.supersede")
+    if mode == "append" and spec.on_running == "cancel":
+        hint = "leave on_running out: the job waits until the running one has ended"
+        raise InvalidParams("append interrupts no job", hint, path="$.supersede")
+    if mode == "append" and spec.debounce_ms is not None:
+        hint = "leave the debounce time out, or use keep; a delay holds back each job"
+        raise InvalidParams("append takes no debounce time: nothing replaces the job", hint, path="$.supersede")
+    if spec.gather:
+        _check_gather(spec)
+
+
+def _check_gather(spec: JobSpec) -> None:
+    if spec.subject_key is None or spec.supersede in ("none", "append"):
+        hint = "give a subject, and let the job replace older ones or be kept for newer ones"
+        raise InvalidParams("there is nothing to gather", hint, path="$.gather")
+    for field in ("gathered", "gathered_dropped"):
+        if field in spec.payload:
+            raise InvalidParams("the daemon sets this field", "leave it out", path=f"$.payload.{field}")
 
 
 def _check_debounce(spec: JobSpec) -> None:

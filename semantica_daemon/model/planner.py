@@ -1,4 +1,4 @@
-"""Newest wins: decides what a new job does to its lane, on values alone.
+"""Newest wins, keep and append: decides what a new job does to its lane, on values alone.
 
 `store/writes/decide` reads the lane and calls this; `store/writes/enqueue` carries the plan out, `job.plan` only
 returns it.
@@ -17,17 +17,18 @@ Owner = Literal["server", "client"]
 
 
 class Lane(Struct, frozen=True):
-    """The stored row of a lane, which outlives its pruned jobs."""
+    """The stored row of a lane, which outlives its pruned jobs. `appends`: an append job was added to it once."""
 
     generation: int
     job_id: str
     numbered_by: Owner
     ended: str | None
+    appends: int = 0
 
 
 class Live(Struct, frozen=True):
     """A live job of the subject; it is in this lane if its type is that of the new job. `interrupts`: in a row, in its
-    lane."""
+    lane. The last three fields are known for a new job that may be kept on another one."""
 
     number: int
     job_id: str
@@ -38,6 +39,9 @@ class Live(Struct, frozen=True):
     queue: str = ""
     interrupts: int = 0
     postponed_since: int | None = None
+    stale: bool = False
+    has_run: bool = False
+    gathers: bool = False
 
 
 class Plan(Struct, frozen=True):
@@ -53,7 +57,7 @@ class Plan(Struct, frozen=True):
 
 def plan(spec: JobSpec, on_running: OnRunning, lane: Lane | None, live: list[Live]) -> Plan:
     """`on_running`: the one in force, of the job or of its queue. If the lane already has the generation, the caller
-    returns that job and ignores the plan."""
+    returns that job and ignores the plan. `live`: without append jobs, to which no other job does anything."""
     owner: Owner = "server" if spec.generation is None else "client"
     newest = lane.generation if lane else 0
     generation = newest + 1 if spec.generation is None else spec.generation
@@ -62,11 +66,24 @@ def plan(spec: JobSpec, on_running: OnRunning, lane: Lane | None, live: list[Liv
         raise _wrong_owner(lane)
     if lane and generation < newest:
         return Plan(generation, owner, stale=True)
+    if spec.supersede == "append":
+        return Plan(generation, owner)
     older = [job for job in in_lane if job.generation < generation]
     if spec.supersede == "subject":
         older += [job for job in live if job.job_type != spec.job_type]
+    elif spec.supersede == "keep":
+        older = [job for job in older if job.state == state.RUNNING]
     most = spec.max_interrupts if on_running == "cancel" else 0
     return _against(older, most, generation, owner)
+
+
+def kept(spec: JobSpec, live: list[Live]) -> Live | None:
+    """The waiting job that a new keep job is returned as: the oldest one, unless a newer generation was known when it
+    was added. With `gather` the new payload is stored with it, so it must gather too and must not have run."""
+    waiting = [job for job in live if job.state != state.RUNNING and not job.stale]
+    if spec.gather:
+        waiting = [job for job in waiting if job.gathers and not job.has_run]
+    return min(waiting, key=lambda job: job.number, default=None)
 
 
 def plan_retry(generation: int, force: bool, lane: Lane | None, live: list[Live]) -> Plan:

@@ -32,6 +32,7 @@ class RestOfSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     attach_id: str | None = None
     limits: RunLimits | None = None
     parent_count: int = 0
+    gather: bool = False
 
 
 ALL_DEFAULTS = RestOfSpec()

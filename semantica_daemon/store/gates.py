@@ -3,8 +3,9 @@
 Latched gates open once: an event, a condition, the job's turn in a schedule, the release of a held job. Each is a row
 of job_conditions, counted in jobs.unmet; the transaction that opens the last one makes the job QUEUED.
 Room gates open and close. A room is a lane, which has space for one job.
-A job that becomes QUEUED takes its room until it ends or becomes SCHEDULED again. A job whose room is taken gets the
-name of the room in blocked_by; the job that releases the room unblocks the next one.
+A job that becomes QUEUED takes its room until it ends or becomes SCHEDULED again; an append job that has started keeps
+it until it ends, so that none of its lane overtakes it between two attempts. A job whose room is taken gets the name of
+the room in blocked_by; the job that releases the room unblocks the next one.
 """
 
 from collections.abc import Iterable
@@ -56,8 +57,8 @@ LANE_IS_TAKEN = """
 SELECT 1
 FROM jobs INDEXED BY idx_jobs_subject_live
 WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = ? AND job_type = ?
-  AND supersede IN ('lane', 'subject') AND number <> ?
-  AND (state = 'RUNNING' OR (state = 'QUEUED' AND claim_class <> 4))
+  AND supersede IN ('append', 'keep', 'lane', 'subject') AND number <> ?
+  AND (state <> 'SCHEDULED' OR (supersede = 'append' AND started_at IS NOT NULL))
 LIMIT 1
 """
 NEXT_BLOCKED = """
@@ -142,15 +143,26 @@ def open_gate(tx: Tx, job: ChangedJob, key: str, event_count: int, last_event: i
 
 def blocking_room(tx: Tx, job: Job) -> str | None:
     """The room that a job about to become QUEUED must wait for; None if it is free."""
-    if job.lane is None:
+    if job.lane is None or job.keeps_room:
         return None
-    taken = tx.execute(LANE_IS_TAKEN, (job.subject_key, job.job_type, job.number)).fetchone()
-    return job.lane if taken else None
+    return job.lane if lane_is_taken(tx, job.subject_key, job.job_type, job.number) else None
+
+
+def lane_is_taken(tx: Tx, subject_key: str, job_type: str, but_by: int = 0) -> bool:
+    """Whether a job has the room of the lane; `but_by` is the number of a job that does not count. Where a job waits
+    for the room, another one has it: so the first row answers, however many wait."""
+    return tx.execute(LANE_IS_TAKEN, (subject_key, job_type, but_by)).fetchone() is not None
+
+
+def leave_room(tx: Tx, job: Job) -> None:
+    """Releases the room of a job that becomes SCHEDULED, unless it keeps the room until it ends."""
+    if not job.keeps_room:
+        release_room(tx, job)
 
 
 def release_room(tx: Tx, job: Job) -> None:
     """Frees the room that the job had taken in its former state, and unblocks the next job of that lane."""
-    if job.lane is None or job.state == state.SCHEDULED or job.waits_for_room:
+    if job.lane is None or (job.state == state.SCHEDULED and not job.keeps_room) or job.waits_for_room:
         return
     row = tx.execute(NEXT_BLOCKED, (job.lane,)).fetchone()
     if row is not None:

@@ -9,7 +9,7 @@ from semantica_daemon.model import event, state
 from semantica_daemon.model.outcome import ESCAPED, Outcome
 from semantica_daemon.model.retry import Verdict
 from semantica_daemon.model.spec import RestOfSpec, rest_of
-from semantica_daemon.store import environments, gates, leases
+from semantica_daemon.store import environments, gates, gather, leases
 from semantica_daemon.store.ended import ended
 from semantica_daemon.store.ready import Source
 from semantica_daemon.store.transition import EVENT_OF, LEVEL_OF_END, enter_queue, wait_again
@@ -249,6 +249,8 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     values = (to, to, tx.now, tx.now, job.event_count + 1, last, outcome.exit_code, stored, outcome.result)
     attempts = job.attempts - verdict.gives_attempt_back
     tx.execute(END, (*values, outcome.failed_claim, attempts, job.number))
+    if to == state.SUPERSEDED:
+        gather.hand_on(tx, job)
     ended(tx, job, to, verdict.run_status)
 
 
@@ -265,7 +267,7 @@ def _retry(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Out
     stored = encode(error).decode() if error else None
     tx.execute(RETRY, (at, tx.now, job.event_count + 1, last, outcome.exit_code, stored, job.number))
     tx.changed(job, state.SCHEDULED, job.attempts)
-    gates.release_room(tx, job)
+    gates.leave_room(tx, job)
     tx.wake_at(at)
     tx.wake_at(job.deadline)
 

@@ -69,7 +69,7 @@ def wait_again(
     last = tx.emit(job, event.SCHEDULED, message, facts, level)
     tx.execute(WAIT_AGAIN, (tx.now, job.event_count + 1, last, attempts, job.number))
     tx.changed(job, state.SCHEDULED, attempts)
-    gates.release_room(tx, job)
+    gates.leave_room(tx, job)
     tx.wake_at(tx.now)
 
 
@@ -78,7 +78,7 @@ def postpone(tx: Tx, job: ChangedJob, at: int) -> None:
     last = tx.emit(job, event.SCHEDULED, "", {"scheduled_at": at})
     tx.execute(POSTPONE, (at, tx.now, job.event_count + 1, last, job.number))
     tx.changed(job, state.SCHEDULED)
-    gates.release_room(tx, job)
+    gates.leave_room(tx, job)
     tx.wake_at(at)
 
 
@@ -89,7 +89,7 @@ def hold(tx: Tx, job: ChangedJob) -> None:
     tx.execute(HOLD, (tx.now, job.event_count + 1, last, job.number))
     if job.state == state.QUEUED:
         tx.changed(job, state.SCHEDULED)
-        gates.release_room(tx, job)
+        gates.leave_room(tx, job)
 
 
 def release(tx: Tx, job: ChangedJob) -> None:

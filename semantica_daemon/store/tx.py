@@ -83,6 +83,12 @@ class Job(Struct, frozen=True, gc=False):
         """Whether it is QUEUED behind another job of its lane."""
         return self.blocked_by is not None and not self.blocked_by.startswith(ROOM)
 
+    @property
+    def keeps_room(self) -> bool:
+        """Whether the job has the room of its lane also while it is SCHEDULED; unknown, and False, for a job as its
+        claim left it, which is RUNNING."""
+        return False
+
 
 class ChangedJob(Job, frozen=True, gc=False):
     """A job as it was before a change, with the columns that transitions use."""
@@ -104,6 +110,10 @@ class ChangedJob(Job, frozen=True, gc=False):
     def external_source(self) -> ExternalSource:
         needs = claim_class(self.wait_for_idle, self.require_charging)
         return self.queue, self.job_type, self.concurrency_key, self.chain_group_id, needs
+
+    @property
+    def keeps_room(self) -> bool:
+        return self.supersede == "append" and self.started_at is not None and bool(self.subject_key)
 
 
 def lane_room(subject_key: str, job_type: str) -> str:

@@ -85,7 +85,11 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
         ),
     ] = "lane"
     gather: Annotated[
-        bool, about("collect the payloads of the jobs that it replaces, under payload.gathered, oldest first")
+        bool,
+        about(
+            "collect the payloads of the jobs that it replaces or that are kept as it, under payload.gathered, oldest "
+            "first: the newest 1,000 and 1 MB; payload.gathered_dropped counts the others"
+        ),
     ] = False
     on_running: Annotated[
         OnRunning | None,
@@ -212,7 +216,9 @@ class Ack(Struct, frozen=True, gc=False):
     state: Annotated[str, about("its state after the enqueue")]
     generation: Annotated[int | None, about("its generation in the lane; null without a subject_key")]
     superseded: Annotated[tuple[str, ...], about("ids of the jobs it has replaced")] = ()
-    existing: Annotated[bool, about("true when the job was known already, by its key or generation")] = False
+    existing: Annotated[
+        bool, about("true when the job was known already, by its key or generation, or waits and is kept")
+    ] = False
     warnings: Annotated[tuple[str, ...], about("what the caller probably did not mean")] = ()
 
 

@@ -86,6 +86,52 @@ def test_priorities_have_names_and_numbers(line: Line, daemon: Process, given: s
     assert _job(line, daemon, f"-p{given}", "--", "true")["priority"] == priority
 
 
+def test_keep_returns_the_job_that_waits(line: Line, daemon: Process) -> None:
+    first = _job(line, daemon, "-s", "kept", "--keep", "--after", "1h", "--", "make", "all")
+    result = line("add", "-s", "kept", "--keep", "--", "make", "all")
+    assert (result.out.strip(), first["supersede"]) == (first["job_id"], "keep")
+    assert result.err == f"semantica: this is job {first['job_id'][:8]}, which was added before; it is SCHEDULED\n"
+    plan = line("plan", "-s", "kept", "--keep", "--", "make", "all")
+    assert f"{first['job_id']} would be returned; nothing new is added" in plan.out
+    assert "supersede" in line("show", first["job_id"]).out
+
+
+def test_append_puts_all_commands_of_a_subject_into_one_lane(line: Line, daemon: Process) -> None:
+    first, second = (
+        _job(line, daemon, "-s", "deploy", "--append", "--after", "1h", "--", *words) for words in (["a"], ["b", "1"])
+    )
+    assert (first["job_type"], second["job_type"], second["supersede"]) == ("command", "command", "append")
+    assert (first["generation"], second["generation"]) == (1, 2)
+    assert _job(line, daemon, "-s", "deploy", "--append", "--type", "T", "--", "c")["job_type"] == "T"
+
+
+def test_gather_keeps_the_arguments_of_the_commands_it_replaces(line: Line, daemon: Process) -> None:
+    words = ("-s", "repo", "--gather", "--debounce", "1h", "--", "lint")
+    first, second = (_job(line, daemon, *words, name) for name in ("a.py", "b.py"))
+    assert (second["job_type"], second["gather"]) == ("lint", True)
+    assert second["payload"]["gathered"] == [first["payload"]]
+    shown = line("show", second["job_id"]).out
+    assert "gathered" in shown
+    assert "1 payload" in shown
+
+
+@each_case(
+    ("words", "problem"),
+    [
+        ("--keep", "--supersede: keep needs a subject"),
+        ("--append -s a --generation 3", "--supersede: append takes no generation"),
+        ("--append -s a --debounce 1s", "--supersede: append takes no debounce time"),
+        ("--append -s a --on-running cancel", "--supersede: append interrupts no job"),
+        ("--gather", "--gather: there is nothing to gather"),
+        ("--keep --append -s a", "a job cannot be added with keep and with append"),
+        ("--keep --supersede none -s a", "a job cannot be added with none and with keep"),
+    ],
+)
+def test_modes_that_exclude_each_other_are_refused(line: Line, words: str, problem: str) -> None:
+    result = line("add", *words.split(), "--", "true")
+    assert (result.code, problem in result.err) == (64, True), result.err
+
+
 def test_deadline_and_at_are_instants(line: Line, daemon: Process) -> None:
     before = time.time() * 1000
     job = _job(line, daemon, "--deadline", "10m", "--at", "2099-01-01T00:00+00:00", "--", "true")

@@ -63,6 +63,14 @@ async def typed_async(ctx: Context, payload: Book) -> str:
     return payload.title
 
 
+def typed_gathered(ctx: Context, payload: Book) -> list[Any]:
+    return [payload.title, [one["title"] for one in ctx.gathered], ctx.gathered_dropped]
+
+
+async def gathered(ctx: Context, payload: dict[str, Any]) -> list[Any]:
+    return [payload, list(ctx.gathered)]
+
+
 async def about(ctx: Context, payload: dict[str, Any]) -> dict[str, Any]:
     return {"job_id": ctx.job_id, "attempt": ctx.attempt, "cancelled": ctx.cancelled, "workspace": ctx.workspace}
 
@@ -299,6 +307,7 @@ async def watch_loop(ctx: Context, payload: dict[str, Any]) -> None:
 
 HANDLERS = (
     see_parents, see_parents_in_thread,
+    typed_gathered, gathered,
     typed, typed_async, about, hold, clean_up, stubborn, deaf, attentive, watchful, busy, talk, talk_async, chatter,
     odd_words, huge_progress, unsayable, fail, fail_async, ask_again, ask_again_async, fail_chained, deep, give,
     give_async, watch_loop,

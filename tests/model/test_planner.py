@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from semantica_daemon.errors import GenerationOwner
 from semantica_daemon.model import state
-from semantica_daemon.model.planner import Lane, Live, Plan, plan
+from semantica_daemon.model.planner import Lane, Live, Plan, kept, plan
 from semantica_daemon.wire.job import JobSpec
 from tests.cases import each_case
 
@@ -51,6 +51,18 @@ TABLE: dict[str, tuple[JobSpec, Lane | None, list[Live], Plan]] = {
     "what runs may finish": (arrival(6), lane(5), [RUNS], Plan(6, "client", outdate=("r",))),
     "what runs is interrupted": (arrival(6, "cancel"), lane(5), [RUNS], Plan(6, "client", interrupt=("r",))),
     "what is stopping is left alone": (arrival(6, "cancel"), lane(5), [STOPS], Plan(6, "client")),
+    "keep supersedes nothing that waits": (
+        arrival(supersede="keep"), lane(5, "server"), [WAITING, DUE], Plan(6, "server")
+    ),
+    "keep outdates what runs": (
+        arrival(supersede="keep"), lane(5, "server"), [RUNS], Plan(6, "server", outdate=("r",))
+    ),
+    "keep interrupts what runs, if it is told to": (
+        arrival(None, "cancel", supersede="keep"), lane(5, "server"), [RUNS], Plan(6, "server", interrupt=("r",))
+    ),
+    "append leaves all of them alone": (
+        arrival(None, "cancel", supersede="append"), lane(5, "server"), [WAITING, RUNS], Plan(6, "server")
+    ),
     "lower is stale": (arrival(4), lane(5), [WAITING], Plan(4, "client", stale=True)),
     "the third in a row is interrupted": (
         arrival(6, "cancel"), lane(5), [TWICE], Plan(6, "client", interrupt=("r",))
@@ -93,6 +105,31 @@ REFUSED: dict[str, tuple[JobSpec, Lane, list[Live]]] = {
 def test_the_plan(case: str) -> None:
     given, known, jobs, expected = TABLE[case]
     assert plan_of(given, known, jobs) == expected
+
+
+def waiting(number: int, **changed: object) -> Live:
+    return msgspec.structs.replace(live(f"w{number}", 5), number=number, **changed)
+
+
+KEPT: dict[str, tuple[JobSpec, list[Live], str | None]] = {
+    "nothing waits": (arrival(supersede="keep"), [RUNS], None),
+    "the oldest that waits": (arrival(supersede="keep"), [waiting(3), waiting(2), RUNS], "w2"),
+    "one that waits for its next attempt": (arrival(supersede="keep"), [waiting(2, has_run=True)], "w2"),
+    "none that is stale": (arrival(supersede="keep"), [waiting(2, stale=True), waiting(3)], "w3"),
+    "with gather none that has run": (
+        arrival(supersede="keep", gather=True), [waiting(2, gathers=True, has_run=True)], None
+    ),
+    "with gather none that does not": (
+        arrival(supersede="keep", gather=True), [waiting(2), waiting(3, gathers=True)], "w3"
+    ),
+}  # fmt: skip
+
+
+@each_case("case", KEPT)
+def test_the_job_that_is_kept(case: str) -> None:
+    given, jobs, expected = KEPT[case]
+    found = kept(given, jobs)
+    assert (found and found.job_id) == expected
 
 
 @each_case("case", REFUSED)

@@ -14,9 +14,7 @@ from tests.harness import Harness, Process, RpcError
 from tests.rpc.wire import nobody_notices
 
 LATER_METHODS = [f"{family}.{verb}" for family, verbs in LATER.items() for verb in verbs.split()]
-FIELDS: dict[str, Any] = {
-    "workspace": True, "inputs": ["/x"], "gather": True,
-}  # fmt: skip
+FIELDS: dict[str, Any] = {"workspace": True, "inputs": ["/x"]}
 IN_PROTOCOL = {
     "job": "enqueue enqueue_many plan get list wait cancel retry update move hold release explain"
     " logs archive execute export",

@@ -117,6 +117,8 @@ async def test_a_failure_releases_it(real: Harness, argv: list[str], code: str) 
         ({"parents": ["abcd"]}, "$.parents"),
         ({"subject_key": "s", "debounce_ms": 5}, "$.debounce_ms"),
         ({"execution_mode": "EXTERNAL"}, "$.execution_mode"),
+        ({"supersede": "keep", "subject_key": "s"}, "$.supersede"),
+        ({"supersede": "append", "subject_key": "s"}, "$.supersede"),
         ({"wait_ms": -1}, "$.wait_ms"),
         ({"wait_for": "never"}, "$.wait_for"),
     ],

@@ -24,7 +24,9 @@ SPEC: dict[str, list[Any]] = {
     "queue": ["default", "default", "one", "small", "extra"],
     "subject_key": ["a", "a", "a", "b", None],
     "generation": [None, None, 1, 1, 2, 0, -1, -2],
-    "supersede": ["lane", "lane", "lane", "subject", "none"],
+    "supersede": ["lane", "lane", "lane", "subject", "none", "keep", "append", "append"],
+    "gather": [False, True],
+    "argv": [["true"], ["true", "1"], ["true", "2"]],
     "on_running": ["finish", "cancel"],
     "max_interrupts": [0, 1, 2],
     "priority": [0, -1, 1],
@@ -86,21 +88,35 @@ picks = st.integers(0, 10**6)
 
 def spec_of(drawn: dict[str, Any], now: int) -> dict[str, Any]:
     """A spec that is sound, with instants as they are now."""
-    spec = {**drawn, "payload": {"argv": ["true"]}, "schedule": dict(drawn["waits"])}
-    del spec["waits"]
+    spec = {**drawn, "payload": {"argv": drawn["argv"]}, "schedule": dict(drawn["waits"])}
+    del spec["waits"], spec["argv"]
     needy = {"wait_for_idle", "require_charging"} & spec["schedule"].keys()
     kind, ms = spec.pop("time") or ("CONDITION" if any(spec["schedule"].values()) else "IMMEDIATE", 0)
     spec["schedule"] |= {"AFTER": {"delay_ms": ms}, "AT": {"scheduled_at": now + ms}}.get(kind, {})
     if kind == "AT" and spec["priority"] == 1:
         spec["schedule"]["delay_ms"] = 50
     spec["schedule"]["type"] = kind
-    in_lane = spec["subject_key"] is not None and spec["supersede"] != "none"
-    spec["debounce_ms"], spec["max_wait_ms"] = (in_lane and spec.pop("debounce")) or (None, None)
-    spec.pop("debounce", None)
+    _choose_mode(spec)
     spec["stop_when_lost"] = bool(needy) and spec["stop_when_lost"]
     spec["force"] = spec["force"] and spec["generation"] is not None
     spec["deadline"] = None if spec["deadline"] is None else now + spec["deadline"]
     return spec
+
+
+def _choose_mode(spec: dict[str, Any]) -> None:
+    """Leaves out what makes no sense in its lane."""
+    if spec["subject_key"] is None and spec["supersede"] in ("keep", "append"):
+        spec["supersede"] = "lane"
+    is_replaced = spec["subject_key"] is not None and spec["supersede"] not in ("none", "append")
+    spec["debounce_ms"], spec["max_wait_ms"] = (
+        spec.pop("debounce") if is_replaced and spec["debounce"] else (None, None)
+    )
+    spec.pop("debounce", None)
+    spec["gather"] = is_replaced and spec["gather"]
+    if spec["supersede"] in ("keep", "append"):
+        spec["generation"] = None
+    if spec["supersede"] == "append":
+        spec["on_running"] = "finish"
 
 
 def template_of(drawn: dict[str, Any]) -> dict[str, Any]:

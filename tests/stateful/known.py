@@ -71,6 +71,26 @@ class Job:
     claim_attempts: int = 0
     retry_of: str | None = None
     environment: Environment | None = None
+    gathered: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_append(self) -> bool:
+        return bool(self.spec["supersede"] == "append" and self.lane)
+
+    @property
+    def keeps_room(self) -> bool:
+        """Of its lane, also while it waits for its next attempt."""
+        return self.is_append and self.run_count > 0
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        own: dict[str, Any] = self.spec["payload"]
+        return own | ({"gathered": self.gathered} if self.gathered else {})
+
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        """What a job that takes its place gathers: oldest first."""
+        return [*self.gathered, self.spec["payload"]]
 
     @property
     def queue(self) -> str:

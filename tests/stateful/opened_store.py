@@ -127,8 +127,9 @@ class OpenedStore(RuleBasedStateMachine):
             assert job.stop or row["claim_attempts"] == job.claim_attempts
             assert (row["superseded_by"], row["stop_state"]) == (job.superseded_by, job.stop)
             assert (row["schedule_id"], row["retry_of"]) == (job.schedule_id, job.retry_of)
-            assert msgspec.json.decode(row["payload"]) == job.spec["payload"]
+            assert msgspec.json.decode(row["payload"]) == job.payload
             if job.state == "QUEUED":
+                assert (row["blocked_by"] is None) == job.has_room
                 assert row["expires_at"] == self.time.shown(job.expires)
             if job.state == "SCHEDULED":
                 assert (row["scheduled_at"] or 0) == self.model.time_of(job)

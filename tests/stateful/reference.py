@@ -15,6 +15,7 @@ from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.wire.job import Ack
 from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, environment_of, lane_of
 from tests.stateful.queue_settings import Queues
+from tests.stateful.uniqueness import KeptAs, heir_of, kept_as
 
 NEEDS = [(False, False), (False, True), (True, False), (True, True)]
 DAY = 86_400_000
@@ -42,9 +43,11 @@ class Reference:
             assert isinstance(told, due), told
             return
         assert isinstance(told, Ack), told
-        if isinstance(due, str):
-            job = self.jobs[due]
-            assert (told.existing, told.job_id, told.state, told.superseded) == (True, due, job.state, ())
+        if isinstance(due, str | KeptAs):
+            job = due.job if isinstance(due, KeptAs) else self.jobs[due]
+            assert (told.existing, told.job_id, told.state, told.superseded) == (True, job.id, job.state, ())
+            if isinstance(due, KeptAs):
+                self.keep(due)
         else:
             waiting = [job.id for job in due.waiting]
             self.arrives(due, told.job_id)
@@ -61,8 +64,8 @@ class Reference:
         is_same = {**same, **OF_THE_CALL} == {**spec, **OF_THE_CALL}
         return job_id if is_same else IdempotencyConflict
 
-    def decide(self, spec: dict[str, Any], schedule_id: str | None = None) -> Arrival | str | type[Refusal]:
-        """A refusal, the id of a job that is known already, or a new one."""
+    def decide(self, spec: dict[str, Any], schedule_id: str | None = None) -> Arrival | KeptAs | str | type[Refusal]:
+        """A refusal, the id of a job that is known already, one that waits and is kept, or a new one."""
         lane = lane_of(spec)
         known = self.lanes.get(lane) if lane else None
         generation = self._generation(spec, known) if lane else spec["generation"] or 0
@@ -70,6 +73,8 @@ class Reference:
         new = Job("", spec, len(self.jobs), generation=generation, schedule_id=schedule_id)
         new.environment = environment_of(spec)
         in_lane = [job for job in self.live() if lane and job.lane == lane]
+        if lane and spec["supersede"] == "keep" and (kept := kept_as(in_lane, spec)):
+            return kept
         if known and owner != known.owner and (in_lane or generation <= known.newest):
             return GenerationOwner
         if known and (recorded := known.job_of(generation)):
@@ -86,6 +91,14 @@ class Reference:
         arrival = Arrival(new, owner, [job for job in self.live() if lane and self._gives_way(job, spec)])
         return QueueFull if self.is_full(arrival) else arrival
 
+    def keep(self, kept: KeptAs) -> None:
+        """A lane in which one more has come was not quiet."""
+        job = kept.job
+        kept.hand_over()
+        quiet = kept.quiet_at(self.time.elapsed)
+        if quiet is not None and self.time.now + quiet - self.time.elapsed > self.time_of(job):
+            job.at, job.delay_until = None, quiet
+
     def _generation(self, spec: dict[str, Any], known: Known | None) -> int:
         given: int | None = spec["generation"]
         if given is not None:
@@ -100,7 +113,10 @@ class Reference:
         return not makes_room and depth >= self.queues.max_queued(queue)
 
     def _gives_way(self, job: Job, spec: dict[str, Any]) -> bool:
-        if job.lane is None:
+        """append jobs give way to nobody and nobody gives way to them; to a keep job only what runs."""
+        if job.lane is None or job.is_append or spec["supersede"] == "append":
+            return False
+        if spec["supersede"] == "keep" and job.state != "RUNNING":
             return False
         return job.lane == lane_of(spec) or (spec["supersede"] == "subject" and job.lane[0] == spec["subject_key"])
 
@@ -111,16 +127,19 @@ class Reference:
         self._time(job, [older.postponed_since for older in waiting if older.lane == job.lane])
         for older in waiting:
             self.end(older, "SUPERSEDED", job_id)
+            job.gathered += older.payloads if job.spec["gather"] else []
         if job.lane and not arrival.winner and not arrival.is_behind:
             known = self.lanes.setdefault(job.lane, Known(job.generation, arrival.owner, {}))
             self._outdate(arrival.older, job, arrival.may_interrupt)
             known.newest, known.owner, known.newest_job = job.generation, arrival.owner, job_id
         if job.lane:
             self.lanes[job.lane].generations.setdefault(job.generation, job_id)
-        if arrival.is_behind and job.lane:
+        if arrival.is_behind and job.lane and not job.is_append:
             job.stale, job.superseded_by = True, self.lanes[job.lane].newest_job
         if arrival.winner:
             job.state, job.superseded_by = "SUPERSEDED", arrival.winner
+            if job.spec["gather"] and (heir := heir_of(self.jobs, arrival.winner)):
+                heir.gathered = heir.gathered + job.payloads
         else:
             self._wait_or_queue(job)
         self.jobs[job_id] = job
@@ -255,7 +274,7 @@ class Reference:
         unfit = [job for job in self.live() if not self.fits(job.need)]
         for job in [job for job in unfit if job.state == "QUEUED"]:
             job.state = "SCHEDULED"
-            self._pass_room_on(job)
+            self._leave_room(job)
         return [job.run.run_id for job in unfit if job.run and job.spec["stop_when_lost"]]
 
     def emit(self, key: str, value: str | None, among: set[str]) -> list[str]:
@@ -282,10 +301,12 @@ class Reference:
             job.at, job.delay_until, job.has_come = None, self.time.elapsed + at - self.time.now, False
         if state == "SCHEDULED":
             job.state = state
-            self._pass_room_on(job)
+            self._leave_room(job)
         elif state == "QUEUED":
             self._queue(job)
         else:
+            if state == "SUPERSEDED" and (heir := heir_of(self.jobs, job.superseded_by)):
+                heir.gathered = job.payloads + heir.gathered
             self.end(job, state, job.superseded_by)
             if run_ended in ("DONE", "FAILED"):
                 self.interrupts.pop(job.schedule_id or "", None)
@@ -357,6 +378,10 @@ class Reference:
         job.superseded_by = by or job.superseded_by
         self._pass_room_on(job)
         self._next_turn(job.schedule_id)
+
+    def _leave_room(self, job: Job) -> None:
+        if not job.keeps_room:
+            self._pass_room_on(job)
 
     def _pass_room_on(self, job: Job) -> None:
         """A lane has room for one job; the others of it that are QUEUED have it in turn."""

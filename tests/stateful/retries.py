@@ -42,9 +42,9 @@ class Retries:
             if any(job.generation == new.generation for job in in_lane):
                 return NotEnded
             behind = new.generation < known.newest
-            if behind and not force:
+            if behind and not force and not new.is_append:
                 return Stale
-            older = [] if behind else in_lane
+            older = [] if behind or new.is_append else [job for job in in_lane if not job.is_append]
             arrival = Arrival(new, known.owner, older, is_behind=behind, may_interrupt=False)
         return QueueFull if self.reference.is_full(arrival) else arrival
 
@@ -58,5 +58,6 @@ class Retries:
             spec["deadline"] = None
         new = Job("", spec, len(self.reference.jobs), generation=old.generation, schedule_id=old.schedule_id)
         new.retry_of = old.id
+        new.gathered = list(old.gathered) if payload is None else []
         new.environment = old.environment and old.environment.without_secrets
         return new

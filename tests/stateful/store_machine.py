@@ -55,6 +55,8 @@ class StoreMachine(OpenedStore):
         """With instants and generations as they are now; a lane's owner mostly numbers it."""
         spec = spec_of(drawn, self.time.now)
         known = self.model.lanes.get((spec["subject_key"], spec["job_type"]))
+        if spec["supersede"] in ("keep", "append"):
+            return spec | {"force": False}
         if spec["subject_key"] is None or (known and known.owner == "server" and spec["generation"] != 2):
             spec["generation"] = None
         elif spec["generation"] is not None or (known and spec["priority"]):

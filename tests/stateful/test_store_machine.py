@@ -48,7 +48,7 @@ SPEC_OF: list[dict[str, list[Any]]] = [
     {
         "subject_key": ["a", "a", None],
         "generation": [None],
-        "supersede": ["lane"],
+        "supersede": ["lane", "lane", "keep", "append"],
         "time": [None],
         "deadline": [None],
         "ttl_ms": [None],

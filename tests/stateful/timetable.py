@@ -22,6 +22,7 @@ from semantica_daemon.wire.schedule import (
 from semantica_daemon.wire.template import DeleteTemplateResult, TemplateAck
 from tests.stateful.known import Arrival, Job
 from tests.stateful.reference import Reference
+from tests.stateful.uniqueness import KeptAs
 
 PERIODS = {"*/2 * * * * *": 2000, "0 * * * * *": 60_000, "*/10 * * * * *": 10_000, "0 * * * *": 3_600_000}
 INTERVALS = {"@every 3s": 3000, " @Every 1m": 60_000}
@@ -253,7 +254,7 @@ class Timetable:
 
     def _due(
         self, schedule: Schedule, event: tuple[str, str | None] | str | None = None
-    ) -> Arrival | type[Refusal] | None:
+    ) -> Arrival | KeptAs | type[Refusal] | None:
         """What it makes of its time now; None: an earlier job is live, and it does not want two."""
         if schedule.asked.overlap == "skip" and self.reference.of_schedule(schedule.id):
             return None
@@ -269,7 +270,7 @@ class Timetable:
         self,
         schedule: Schedule,
         at: int | None,
-        due: Arrival | type[Refusal] | None,
+        due: Arrival | KeptAs | type[Refusal] | None,
         told: Told,
         at_its_time: bool = True,
     ) -> Job | None:
@@ -278,15 +279,21 @@ class Timetable:
         if due is None:
             assert (event, about["reason"]) == ("schedule.skipped", "overlap")
             return None
-        if not isinstance(due, Arrival):
+        if isinstance(due, type):
             assert (event, about["code"]) == ("schedule.failed", due.code)
             return None
         assert event == "schedule.fired"
         before = self.reference.of_schedule(schedule.id)
-        self._delay(schedule, due.job, about, schedule.asked.jitter_ms if at_its_time else 0)
-        job = self.reference.arrives(due, about["job_id"], one_at_a_time=True)
+        if isinstance(due, KeptAs):
+            job = due.job
+            assert about["job_id"] == job.id
+            self.reference.keep(due)
+        else:
+            self._delay(schedule, due.job, about, schedule.asked.jitter_ms if at_its_time else 0)
+            job = self.reference.arrives(due, about["job_id"], one_at_a_time=True)
         if schedule.asked.overlap == "supersede":
-            self._replace(schedule.id, [one for one in before if one.lane is None or one.lane != job.lane], job)
+            others = [one for one in before if one.lane is None or one.lane != job.lane]
+            self._replace(schedule.id, [one for one in others if not one.is_append], job)
         schedule.last = self.now
         return job
 

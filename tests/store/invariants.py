@@ -93,7 +93,8 @@ def check_states(store: Store) -> None:
 
 def check_lanes(store: Store) -> None:
     """Of a lane at most one job runs, and one waits that is the newest, as the lane knows. A retry of an older
-    generation may wait besides, marked as stale; a generation has one live job."""
+    generation may wait besides, marked as stale; a generation has one live job. keep and append jobs supersede nothing
+    that waits, and append jobs are not superseded."""
     live = store.rows(f"SELECT * FROM jobs WHERE state IN {LIVE} AND subject_key <> '' AND supersede <> 'none'")
     running = Counter((job["subject_key"], job["job_type"]) for job in live if job["state"] == RUNNING)
     generations = Counter((job["subject_key"], job["job_type"], job["generation"]) for job in live)
@@ -105,7 +106,14 @@ def check_lanes(store: Store) -> None:
         newest = job["id"] == lane["job_id"]
         assert newest == (job["generation"] == lane["generation"])
         assert lane["ended"] is None or not newest
-        assert newest or job["state"] == RUNNING or (job["retry_of"] is not None and job["stale"])
+        is_older_retry = job["retry_of"] is not None and job["stale"]
+        is_mixed = lane["appends"] or any(one["supersede"] == "keep" for one in live if lane_of(one) == lane_of(job))
+        assert newest or job["state"] == RUNNING or is_older_retry or is_mixed
+        assert job["supersede"] != "append" or (lane["appends"] and not job["stale"])
+
+
+def lane_of(job: dict[str, Any]) -> tuple[str, str]:
+    return job["subject_key"], job["job_type"]
 
 
 def check_retries(store: Store) -> None:
@@ -127,8 +135,12 @@ def check_retries(store: Store) -> None:
 
 
 def check_rooms(store: Store) -> None:
-    """A lane has room for one job that is RUNNING or may be claimed; the others in its queue are blocked by it."""
-    live = store.rows("SELECT * FROM jobs WHERE state IN ('QUEUED', 'RUNNING')")
+    """A lane has room for one job that is RUNNING or may be claimed, or for an append job between two attempts; the
+    others in its queue are blocked by it."""
+    live = store.rows(
+        "SELECT * FROM jobs WHERE state IN ('QUEUED', 'RUNNING') OR ("
+        " state = 'SCHEDULED' AND supersede = 'append' AND started_at IS NOT NULL)"
+    )
     holders: Counter[str] = Counter()
     for job in live:
         in_lane = job["subject_key"] and job["supersede"] != "none"

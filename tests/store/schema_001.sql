@@ -203,6 +203,8 @@ CREATE TABLE lanes (
   ended TEXT CHECK (ended IS NULL OR NOT (ended = 'QUEUED' OR ended = 'SCHEDULED' OR ended = 'RUNNING')),
   numbered_by TEXT NOT NULL CHECK (numbered_by = 'server' OR numbered_by = 'client'),
   interrupts INTEGER NOT NULL DEFAULT 0,
+  -- Whether an append job was ever added: only then a new job has to look for such jobs.
+  appends INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (subject_key, job_type)
 ) WITHOUT ROWID;
 
@@ -477,7 +479,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (7, 0, 'add events', '72ce3b0439e049da361ee17dc03488572df0019c9a76d4737a123502eb3096c9');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (8, 0, 'add lanes', '0ef2344f1f5320c617267b6462bfd2801f2b66deda3ffd35f960edbdad987d39');
+VALUES (8, 0, 'add lanes', 'dbc812323b0d41b39eaef961ff579688273826302f1ee8afec741c3d8f5ac2cc');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (9, 0, 'add queues', '0d78bed21edfa149835c742550e8a8ec97dad2dc2186365c4e60b76d1ce554eb');

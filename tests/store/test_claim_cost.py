@@ -4,12 +4,13 @@ the queues that have waiting jobs make it longer."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from semantica_daemon.model.queue import QueueRules
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.store.writes.finish import Finish, finish
 from tests.builders import Store, admitted
-from tests.store.steps import GOOD, begin, claimed_ids, put
+from tests.store.steps import GOOD, begin, claimed_ids, put, tick
 
 BLOCKED = 100_000
 QUEUES = 5_000
@@ -79,6 +80,29 @@ def steps_with_queues(path: Path, queues: int) -> int:
         (claimed,) = store.committed.claims
         assert store.job(claimed.run.job_id)["queue"] == "q0000"
         return steps
+
+
+def steps_of_appending(path: Path, waiting: int) -> list[int]:
+    """Of an append job, a keep job, one that supersedes, and the end of a run, in a lane where so many append jobs
+    wait."""
+    lane: dict[str, Any] = {"subject_key": "lane"}
+    with opened(path, slots=2) as store:
+        running = begin(store, **lane, supersede="append")
+        store.run(enqueue_many, [admitted(**lane, supersede="append") for _ in range(waiting)])
+        put(store, **lane, supersede="append", schedule={"type": "AFTER", "delay_ms": 5})
+        acts: list[Callable[[], object]] = [
+            lambda: put(store, **lane, supersede="append"),
+            lambda: put(store, **lane, supersede="keep"),
+            lambda: put(store, **lane),
+            lambda: tick(store, 5),
+            lambda: store.run(finish, Finish(running.run, GOOD), claiming=True),
+        ]
+        return [work(store, act) for act in acts]
+
+
+def test_append_jobs_that_wait_cost_the_others_of_their_lane_nothing(tmp_path: Path) -> None:
+    few, many = (steps_of_appending(tmp_path / f"{count}.db", count) for count in (2, 2000))
+    assert all(after <= before * 1.1 for before, after in zip(few, many, strict=True)), (few, many)
 
 
 def test_jobs_that_their_lane_holds_back_are_not_looked_at(tmp_path: Path) -> None:

@@ -3,21 +3,22 @@
 `enqueue` carries the decision out; job.plan returns the decision without storing it.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from semantica_daemon.errors import IdempotencyConflict, QueueFull, TooManySlots
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
-from semantica_daemon.model.planner import Lane, Live, Plan, plan, plan_retry
+from semantica_daemon.model.planner import Lane, Live, Plan, kept, plan, plan_retry
+from semantica_daemon.store import gates
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.job import Ack, JobSpec
 
 KEY = "SELECT job_id, spec_hash, ended FROM idempotency WHERE idempotency_key = :key AND expires_at > :now"
 BY_ID = "SELECT queue, state, generation, subject_key FROM jobs WHERE id = :job_id"
 LANE = """
-SELECT generation, job_id, numbered_by, ended
+SELECT generation, job_id, numbered_by, ended, appends
 FROM lanes
 WHERE subject_key = :subject_key AND job_type = :job_type
 """
@@ -34,14 +35,42 @@ FROM jobs INDEXED BY idx_jobs_subject_live
 LEFT JOIN lanes ON lanes.subject_key = jobs.subject_key AND lanes.job_type = jobs.job_type
 WHERE finished_at IS NULL AND jobs.subject_key <> '' AND jobs.subject_key = :subject_key
 """
-LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type AND supersede IN ('lane', 'subject')"
-LIVE_OF_SUBJECT += "AND supersede <> 'none'"
+# Without append jobs, of which a lane may have any number: no other job does anything to them.
+LIVE_OF_LANE = LIVE_OF_SUBJECT + "AND jobs.job_type = :job_type AND supersede IN ('keep', 'lane', 'subject')"
+LIVE_TO_KEEP = LIVE_OF_LANE.replace(
+    "postponed_since", "postponed_since, stale, run_count > 0, coalesce(json_extract(spec, '$.gather'), 0)", 1
+)
+OLDEST_APPENDED = """
+SELECT number, id, job_type, state, generation
+FROM jobs INDEXED BY idx_jobs_subject_live
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type
+  AND supersede = 'append' AND state <> 'RUNNING' AND stale = 0
+ORDER BY number
+LIMIT 1
+"""
+ANY_OF_LANE = LIVE_OF_LANE.replace("'keep',", "'append', 'keep',") + " LIMIT 1"
+LIVE_OF_SUBJECT += "AND supersede IN ('keep', 'lane', 'subject')"
+SAME_GENERATION = """
+SELECT number, id, job_type, state, generation
+FROM jobs INDEXED BY idx_jobs_subject_generation
+WHERE subject_key <> '' AND subject_key = :subject_key AND generation = :generation AND job_type = :job_type
+  AND supersede = 'append' AND finished_at IS NULL
+"""
+APPENDS_IN_ROOM = """
+SELECT 1
+FROM jobs INDEXED BY idx_jobs_subject_live
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type
+  AND supersede = 'append' AND (state <> 'SCHEDULED' OR started_at IS NOT NULL)
+LIMIT 1
+"""
 TAKES_ROOM = (state.RUNNING, state.QUEUED)
 
 
 class EnqueueDecision(Struct, frozen=True, gc=False):
     """`existing`: the reply, when the job exists already; otherwise `plan` has the changes to make. `repeats`: the
-    id of the ended job that this one is a retry of."""
+    id of the ended job that this one is a retry of. `kept`: the waiting job that is kept instead of this one.
+    `appended`: the job comes after the others of its lane, and is never stale. `lane_taken`: by jobs that are not in
+    `live`."""
 
     plan: Plan
     on_running: str = "finish"
@@ -51,9 +80,14 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
     lane: Lane | None = None
     live: dict[str, Live] = {}
     repeats: str | None = None
+    kept: Live | None = None
+    appended: bool = False
+    lane_taken: bool = False
 
     def lane_busy(self, job_type: str) -> bool:
         """Whether another job has the room of the lane, or waits for it before this one."""
+        if self.lane_taken:
+            return True
         in_lane = (job for job in self.live.values() if job.job_type == job_type)
         return any(job.state in TAKES_ROOM and job.job_id not in self.plan.supersede for job in in_lane)
 
@@ -65,7 +99,7 @@ class EnqueueDecision(Struct, frozen=True, gc=False):
     @property
     def is_behind(self) -> bool:
         """Whether the job repeats a generation that is not the newest of its lane."""
-        return self.repeats is not None and self.in_lane and not self.is_newest
+        return self.repeats is not None and self.in_lane and not self.is_newest and not self.appended
 
     def postponed_since(self, job_type: str) -> int | None:
         """When the debounce of the lane began, taken from the jobs that this one replaces."""
@@ -109,11 +143,18 @@ def decide_retry(tx: Tx, job: AdmittedJob, generation: int, force: bool) -> Enqu
     check_slots(tx, job)
     on_running = spec.on_running or "finish"
     decided = EnqueueDecision(Plan(generation, "server"), on_running, repeats=repeats)
-    if spec.subject_key is not None and spec.supersede != "none":
+    if spec.subject_key is not None and spec.supersede == "append":
+        lane = _read_lane(tx, spec)
+        same = _live(tx, SAME_GENERATION, {**_names(spec), "generation": generation})
+        planned = plan_retry(generation, True, lane, same)
+        decided = _appended(tx, spec, planned, lane, repeats)
+    elif spec.subject_key is not None and spec.supersede != "none":
         lane, live = _lane(tx, spec, LIVE_OF_LANE)
         planned = plan_retry(generation, force, lane, live)
-        jobs = {job.job_id: job for job in live}
-        decided = EnqueueDecision(planned, on_running, in_lane=True, lane=lane, live=jobs, repeats=repeats)
+        jobs, taken = {job.job_id: job for job in live}, _appends_take_room(tx, spec, lane)
+        decided = EnqueueDecision(
+            planned, on_running, in_lane=True, lane=lane, live=jobs, repeats=repeats, lane_taken=taken
+        )
     check_room(tx, spec.queue, decided)
     return decided
 
@@ -154,24 +195,76 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
         return NO_LANE
     if spec.subject_key is None or spec.supersede == "none":
         return EnqueueDecision(Plan(spec.generation or 0, "server"), on_running)
-    lane, live = _lane(tx, spec, LIVE_OF_SUBJECT if spec.supersede == "subject" else LIVE_OF_LANE)
-    planned = plan(spec, on_running, lane, live)
+    if spec.supersede == "append":
+        return _plan_append(tx, spec)
+    others = LIVE_OF_SUBJECT if spec.supersede == "subject" else LIVE_TO_KEEP
+    lane, live = _lane(tx, spec, LIVE_OF_LANE if spec.supersede == "lane" else others)
+    if spec.supersede == "keep" and (waiting := _kept(tx, spec, lane, live)) is not None:
+        existing = _ack_of(tx, waiting.job_id)
+        return EnqueueDecision(Plan(waiting.generation, "server"), on_running, existing, kept=waiting)
+    planned = plan(spec, on_running, lane, live or _append_of_daemon(tx, spec, lane))
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
-    jobs = {job.job_id: job for job in live}
+    jobs, taken = {job.job_id: job for job in live}, _appends_take_room(tx, spec, lane)
     if spec.force and existing is not None:
         existing = _live_again(tx, spec, live) or existing
         if existing.state in state.TERMINAL:
             again = Plan(planned.generation, planned.numbered_by) if planned.stale else planned
-            return EnqueueDecision(again, on_running, in_lane=True, lane=lane, live=jobs, repeats=existing.job_id)
-    return EnqueueDecision(planned, on_running, existing, False, True, lane, jobs)
+            repeated = existing.job_id
+            return EnqueueDecision(again, on_running, None, False, True, lane, jobs, repeated, lane_taken=taken)
+    return EnqueueDecision(planned, on_running, existing, False, True, lane, jobs, lane_taken=taken)
+
+
+def _plan_append(tx: Tx, spec: JobSpec) -> EnqueueDecision:
+    """Reads no more of the lane than it must, since that may have any number of waiting append jobs."""
+    lane = _read_lane(tx, spec)
+    is_numbered_by_client = lane is not None and lane.numbered_by == "client"
+    live = _live(tx, ANY_OF_LANE, _names(spec)) if is_numbered_by_client else []
+    return _appended(tx, spec, plan(spec, "finish", lane, live), lane)
+
+
+def _appended(tx: Tx, spec: JobSpec, planned: Plan, lane: Lane | None, repeats: str | None = None) -> EnqueueDecision:
+    taken = gates.lane_is_taken(tx, spec.subject_key or "", spec.job_type)
+    return EnqueueDecision(planned, in_lane=True, lane=lane, repeats=repeats, appended=True, lane_taken=taken)
+
+
+def _appends_take_room(tx: Tx, spec: JobSpec, lane: Lane | None) -> bool:
+    """Whether append jobs have the room of the lane, or wait for it: they come before the new job, whatever that
+    supersedes."""
+    return bool(lane and lane.appends and tx.execute(APPENDS_IN_ROOM, _names(spec)).fetchone())
+
+
+def _append_of_daemon(tx: Tx, spec: JobSpec, lane: Lane | None) -> list[Live]:
+    """An append job, if one is live: a caller's generation is refused then, as in any lane with live jobs that the
+    daemon numbers."""
+    if spec.generation is None or lane is None or not lane.appends:
+        return []
+    return _live(tx, ANY_OF_LANE, _names(spec))
+
+
+def _kept(tx: Tx, spec: JobSpec, lane: Lane | None, live: list[Live]) -> Live | None:
+    appended = _live(tx, OLDEST_APPENDED, _names(spec)) if lane and lane.appends and not spec.gather else []
+    return kept(spec, [*live, *appended])
 
 
 def _lane(tx: Tx, spec: JobSpec, live: str) -> tuple[Lane | None, list[Live]]:
     """The lane, if it is known, and the live jobs that the statement `live` finds."""
-    where = {"subject_key": spec.subject_key, "job_type": spec.job_type}
+    where = _names(spec)
     row = tx.execute(LANE, where).fetchone()
     rows = tx.execute(live, where).fetchall()
     return Lane(*row) if row else None, [Live(*columns) for columns in rows]
+
+
+def _read_lane(tx: Tx, spec: JobSpec) -> Lane | None:
+    row = tx.execute(LANE, _names(spec)).fetchone()
+    return Lane(*row) if row else None
+
+
+def _live(tx: Tx, sql: str, where: dict[str, Any]) -> list[Live]:
+    return [Live(*columns) for columns in tx.execute(sql, where).fetchall()]
+
+
+def _names(spec: JobSpec) -> dict[str, Any]:
+    return {"subject_key": spec.subject_key, "job_type": spec.job_type}
 
 
 def _known(tx: Tx, spec: JobSpec, lane: Lane, generation: int) -> Ack | None:

@@ -6,10 +6,10 @@ import msgspec
 from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import start, state
 from semantica_daemon.model.admission import AdmittedJob
-from semantica_daemon.model.planner import Live, Plan
+from semantica_daemon.model.planner import Lane, Live, Plan
 from semantica_daemon.model.reason import rendered
 from semantica_daemon.model.start import Start
-from semantica_daemon.store import chains, transition
+from semantica_daemon.store import chains, gather, transition
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import new_job, templates
 from semantica_daemon.store.writes.decide import EnqueueDecision, decide
@@ -28,6 +28,13 @@ INSERT INTO lanes (subject_key, job_type, generation, job_id, numbered_by)
 VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (subject_key, job_type) DO UPDATE
 SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by, ended = NULL
+"""
+KEEP_APPENDED = """
+INSERT INTO lanes (subject_key, job_type, generation, job_id, numbered_by, appends)
+VALUES (?, ?, ?, ?, ?, 1)
+ON CONFLICT (subject_key, job_type) DO UPDATE
+SET generation = excluded.generation, job_id = excluded.job_id, numbered_by = excluded.numbered_by, ended = NULL,
+    appends = 1
 """
 KEEP_FIRST = "INSERT OR IGNORE INTO job_retries (job_id, first_job_id) VALUES (:job_id, :job_id)"
 KEEP_RETRY = """
@@ -63,6 +70,8 @@ def enqueue(tx: Tx, job: AdmittedJob) -> Ack:
     decided = decide(tx, job)
     if decided.existing is None:
         return carry_out(tx, job, decided)
+    if decided.kept is not None:
+        gather.keep(tx, job, decided.kept)
     return join(tx, job, decided.existing, decided.by_key)
 
 
@@ -112,7 +121,8 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     decided = decide(tx, job := templates.filled(tx, job))
     if decided.existing is not None:
         known = decided.existing
-        return Forecast((), (), known.job_id, known.state, "it exists already; nothing new would start")
+        found = "it exists already" if decided.kept is None else "a job of its subject waits already, and is kept"
+        return Forecast((), (), known.job_id, known.state, f"{found}; nothing new would start")
     planned = decided.plan
     job = chains.with_gates(tx, job, planned)
     begins = _begins(tx, job, decided)
@@ -148,13 +158,13 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     job = chains.with_gates(tx, job, planned)
     begins = _begins(tx, job, decided)
     if decided.live:
-        _make_way(tx, job_id, planned, decided.live)
+        job = _make_way(tx, job_id, job, planned, decided.live)
     if decided.in_lane and decided.is_newest:
         lane = (spec.subject_key, spec.job_type, planned.generation, job_id, planned.numbered_by)
-        tx.execute(KEEP_LANE, lane)
+        tx.execute(KEEP_APPENDED if decided.appended else KEEP_LANE, lane)
     new_job.insert(tx, job_id, job, decided, begins)
-    if decided.is_behind and decided.lane is not None:
-        tx.execute(MARK_STALE, {"job_id": job_id, "by": decided.lane.job_id})
+    if decided.lane is not None and (planned.stale or decided.is_behind):
+        _note_newest(tx, job_id, job, decided.lane)
     if job.secrets:
         tx.secrets.append((job_id, job.secrets, ()))
     if spec.attach_id is not None:
@@ -165,6 +175,15 @@ def carry_out(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Ack:
     return Ack(job_id, spec.queue, begins.state, shown, planned.supersede, False, begins.warnings)
 
 
+def _note_newest(tx: Tx, job_id: str, job: AdmittedJob, lane: Lane) -> None:
+    """The job is of an older generation: it is ended already, so that the newest gathers its payload, or runs as a
+    retry all the same."""
+    if job.origin.retry_of is not None:
+        tx.execute(MARK_STALE, {"job_id": job_id, "by": lane.job_id})
+    elif job.spec.gather:
+        gather.add_late(tx, job.payload, lane.job_id)
+
+
 def _as_retry(tx: Tx, job: AdmittedJob, job_id: str, repeats: str) -> AdmittedJob:
     """The job with the id of the job that it repeats, with which it is stored among the retries of the first job."""
     tx.execute(KEEP_FIRST, {"job_id": repeats})
@@ -172,13 +191,18 @@ def _as_retry(tx: Tx, job: AdmittedJob, job_id: str, repeats: str) -> AdmittedJo
     return msgspec.structs.replace(job, origin=msgspec.structs.replace(job.origin, retry_of=repeats))
 
 
-def _make_way(tx: Tx, by: str, planned: Plan, live: dict[str, Live]) -> None:
+def _make_way(tx: Tx, by: str, job: AdmittedJob, planned: Plan, live: dict[str, Live]) -> AdmittedJob:
+    """Ends or outdates the older jobs. Returns the new one, with their payloads if it gathers them."""
     for job_id in planned.supersede:
         transition.end_waiting(tx, tx.read(live[job_id].number), state.SUPERSEDED, by)
     for job_id in planned.outdate:
         outdate(tx, live[job_id].number, by)
     for job_id in planned.interrupt:
         interrupt(tx, live[job_id].number, by)
+    if not job.spec.gather:
+        return job
+    payload = gather.with_superseded(tx, job.payload, (live[job_id] for job_id in planned.supersede))
+    return msgspec.structs.replace(job, payload=payload)
 
 
 def outdate(tx: Tx, number: int, by: str) -> None:

@@ -75,11 +75,12 @@ UPDATE schedules
 SET last_triggered_at = :now, last_job_id = :job_id
 WHERE schedule_id = :schedule_id
 """
-# Without the jobs of the new job's own lane: the planner has superseded those.
+# Without the jobs of the new job's own lane, for which the planner has decided, and without append jobs.
 OTHERS = """
 SELECT number, state, spec
 FROM jobs INDEXED BY idx_jobs_schedule_live
 WHERE finished_at IS NULL AND schedule_id IS NOT NULL AND schedule_id = :schedule_id AND id <> :by
+  AND supersede <> 'append'
   AND NOT (subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type AND supersede <> 'none')
 """
 COUNT_INTERRUPT = "UPDATE schedules SET interrupts = interrupts + 1 WHERE schedule_id = :schedule_id"

@@ -26,6 +26,7 @@ COLUMNS = (
 REST = (
     "backoff_base_ms", "backoff", "backoff_max_ms", "retry_on", "timeout_ms", "grace_ms", "on_interrupt", "leftovers",
     "stop_when_lost", "max_interrupts", "debounce_ms", "max_wait_ms", "idempotency_key", "attach_id", "limits",
+    "gather",
 )  # fmt: skip
 _columns, _rest = attrgetter(*COLUMNS), attrgetter(*REST)
 USUAL_COLUMNS, USUAL_REST = _columns(JobSpec(job_type="-")), _rest(JobSpec(job_type="-"))
@@ -97,7 +98,7 @@ def _in_queue(tx: Tx, spec: JobSpec, decided: EnqueueDecision) -> dict[str, Any]
         others["claim_class"] = claim_class(False, False, spec.slots)
     if spec.ttl_ms is not None:
         others["expires_at"] = tx.now + spec.ttl_ms
-    if decided.live and decided.lane_busy(spec.job_type):
+    if decided.in_lane and decided.lane_busy(spec.job_type):
         others |= {"claim_class": BLOCKED, "blocked_by": lane_room(spec.subject_key or "", spec.job_type)}
     return others
 

@@ -10,6 +10,7 @@ import msgspec
 from semantica_daemon.errors import NotEnded, ParentEnded, SecretLost
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob, Origin
+from semantica_daemon.model.gather import split
 from semantica_daemon.model.job import lost_secrets
 from semantica_daemon.model.spec import rest_of
 from semantica_daemon.store import chains, environments, find, gates
@@ -38,7 +39,10 @@ def retry(tx: Tx, params: RetryParams) -> Ack:
         raise NotEnded(f"job {job_id} is {current}", "wait for its end, or cancel it", job_id=job_id)
     job = dict(zip(COLUMNS, tx.execute(ENDED_JOB, {"number": number}).fetchone(), strict=True))
     spec, warnings = _spec(tx, job, params.payload)
-    admitted, left_out = _with_environment(tx, tx.admit(spec), job["environment_id"])
+    admitted = tx.admit(spec)
+    if spec.gather and params.payload is None:
+        admitted = msgspec.structs.replace(admitted, payload=job["payload"])  # with what it has gathered
+    admitted, left_out = _with_environment(tx, admitted, job["environment_id"])
     schedule_id = job["schedule_id"]
     taken = schedule_id is not None and gates.turn_is_taken(tx, schedule_id)
     origin = Origin(rest_of(job["spec"]).template_id, schedule_id, taken, job_id)
@@ -56,7 +60,7 @@ def _spec(tx: Tx, job: dict[str, Any], payload: dict[str, Any] | None) -> tuple[
     fields["execution_mode"] = job["execution_mode"] or "EXTERNAL"
     rest = msgspec.structs.asdict(rest_of(job["spec"]))
     fields |= {name: rest[name] for name in (*new_job.REST, "on_running") if name not in NOT_REPEATED}
-    fields |= {"payload": msgspec.json.decode(job["payload"]) if payload is None else payload}
+    fields |= {"payload": msgspec.json.decode(_own_payload(job, rest)) if payload is None else payload}
     fields |= {
         "parents": _parents(tx, job) if rest["parent_count"] else None,
         "subject_key": job["subject_key"] or None,
@@ -76,6 +80,11 @@ def _parents(tx: Tx, job: dict[str, Any]) -> list[str]:
         problem = f"a job that job {job['id']} needs is no longer stored, and how it ended is not known"
         raise ParentEnded(problem, "enqueue the job again, without that parent", job_id=job["id"])
     return found
+
+
+def _own_payload(job: dict[str, Any], rest: dict[str, Any]) -> str:
+    stored: str = job["payload"]
+    return split(stored).own if rest["gather"] else stored
 
 
 def _with_environment(tx: Tx, job: AdmittedJob, environment_id: int | None) -> tuple[AdmittedJob, tuple[str, ...]]:

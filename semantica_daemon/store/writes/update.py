@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from semantica_daemon.errors import HasRun, InvalidParams, NotWaiting, PayloadRefused
 from semantica_daemon.model import event, state
 from semantica_daemon.model.caller_environment import StoredEnvironment, variables_of
+from semantica_daemon.model.gather import GATHERED, Gathering, joined, split
 from semantica_daemon.model.job import kept_secrets, lost_secrets
+from semantica_daemon.model.spec import rest_of
 from semantica_daemon.store import environments, find, transition
 from semantica_daemon.store.tx import ChangedJob, Tx
 from semantica_daemon.wire.editing import UpdateParams
@@ -18,7 +20,7 @@ from semantica_daemon.wire.job import JobSpec
 
 FIELDS = ("priority", "user_tag", "scheduled_at", "payload", "env_vars")
 READ = """
-SELECT execution_mode, payload, env_vars, environment_id, run_count, schedule_type
+SELECT execution_mode, payload, env_vars, environment_id, run_count, schedule_type, spec
 FROM jobs
 WHERE number = ?
 """
@@ -32,6 +34,11 @@ class StoredJob(Struct, frozen=True, gc=False):
     environment_id: int | None
     run_count: int
     schedule_type: str
+    spec: str | None
+
+    @property
+    def gathering(self) -> Gathering:
+        return split(self.payload, rest_of(self.spec).gather)
 
 
 def update(tx: Tx, params: UpdateParams) -> str:
@@ -86,10 +93,12 @@ def _command(tx: Tx, job: ChangedJob, stored: StoredJob, params: UpdateParams) -
     if params.env_vars is not None and stored.execution_mode == "IN_PROCESS":
         hint = "leave them out: a handler has the daemon's own environment"
         raise PayloadRefused("a handler gets no environment variables", hint, path="$.env_vars")
+    if params.payload is not None and GATHERED in params.payload and rest_of(stored.spec).gather:
+        raise InvalidParams("the daemon sets this field", "leave it out", path=f"$.payload.{GATHERED}")
     old: dict[str, str] = msgspec.json.decode(stored.env_vars or "{}")
     came_along = None if stored.environment_id is None else environments.read(tx, stored.environment_id)
     admitted = tx.admit(_spec(job, stored, params, old, came_along))
-    columns: dict[str, Any] = {} if params.payload is None else {"payload": admitted.payload}
+    columns: dict[str, Any] = {} if params.payload is None else {"payload": _with_gathered(stored, admitted.payload)}
     if params.env_vars is not None:
         columns["env_vars"] = admitted.env
         _keep_secrets(tx, job, params.env_vars, admitted.secrets or {}, old, came_along)
@@ -103,11 +112,17 @@ def _spec(
     fields: dict[str, Any] = {
         "job_type": job.job_type,
         "execution_mode": stored.execution_mode or "EXTERNAL",
-        "payload": msgspec.json.decode(stored.payload) if params.payload is None else params.payload,
+        "payload": msgspec.json.decode(stored.gathering.own) if params.payload is None else params.payload,
         "env_vars": old if params.env_vars is None else params.env_vars,
         "environment": None if came_along is None else variables_of(came_along.variables),
     }
     return JobSpec(**fields)
+
+
+def _with_gathered(stored: StoredJob, payload: str) -> str:
+    """The new payload, with what the job has gathered."""
+    gathering = stored.gathering
+    return joined(replace(gathering, own=payload)) if gathering.payloads else payload
 
 
 def _keep_secrets(
