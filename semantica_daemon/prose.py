@@ -109,7 +109,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "debounce": _debounced,
     "turn": lambda _: "the previous job of its schedule has ended",
     "held": lambda _: "it is released",
-    "lane": lambda _: "the running job of its lane has ended",
+    "lane": lambda _: "the job before it in its lane has ended",
     "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
     "parents": lambda facts: f"{_more_jobs(facts)} {'has' if facts['count'] == 1 else 'have'} ended",
     "slots": lambda _: "a slot is free",
@@ -172,6 +172,14 @@ def _idle(facts: Facts, now: int, clock: Clock) -> str:
         "" if facts.get("known") else "known to be ",
     )
     return detail if detail.startswith("the machine ") else f"not {known}idle: {detail}"
+
+
+def _lane(facts: Facts, now: int, clock: Clock) -> str:
+    ahead = _number(facts, "ahead")
+    others = f", and {count(ahead, 'more job')} {'comes' if ahead == 1 else 'come'} before this one" if ahead else ""
+    return (
+        f"{_job(facts) or 'a job'} of the same subject {IN_LANE.get(str(facts.get('state')), 'has not ended')}{others}"
+    )
 
 
 def _paused(facts: Facts, now: int, clock: Clock) -> str:
@@ -258,6 +266,10 @@ def _parent(facts: Facts, now: int, clock: Clock) -> str:
 
 
 # By the state of a job that another one waits for.
+IN_LANE = {
+    "RUNNING": "is still running", "QUEUED": "comes first and waits in its queue",
+    "SCHEDULED": "keeps its turn until its next attempt",
+}  # fmt: skip
 PHRASES = {"RUNNING": "is still running", "QUEUED": "waits in its queue", "SCHEDULED": "has not started yet"}
 
 
@@ -276,7 +288,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "held": lambda facts, now, clock: f"held since {clock(_number(facts, 'since'))}" if facts.get("since") else "held",
     "paused": _paused,
-    "lane": lambda facts, now, clock: f"{_job(facts) or 'a job'} of the same subject is still running",
+    "lane": _lane,
     "parent": _parent,
     "parents": lambda facts, now, clock: f"it waits for {_more_jobs(facts)}",
     "ahead": lambda facts, now, clock: (

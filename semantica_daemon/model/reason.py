@@ -91,6 +91,8 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     all_paused: bool = False
     resume_at: int | None = None
     lane_runs: str | None = None
+    lane_state: str = "RUNNING"
+    lane_ahead: int = 0
     earlier: str | None = None
     failed_parent: str | None = None
     failed_parent_state: str | None = None
@@ -122,12 +124,18 @@ def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason
         return others or [Reason("time", at=now)]
     if job.state == state.QUEUED:
         paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
-        lane = [] if job.lane_runs is None else [Reason("lane", job_id=job.lane_runs)]
-        others = [*paused, *lane, *_limits(job, now)]
+        others = [*paused, *_lane(job), *_limits(job, now)]
         return [*others, *_ahead(job)] or [Reason("ahead", ahead=0, queue=job.queue)]
     if job.state == state.RUNNING:
         return [_running(job)]
     return [_ended(job), *([] if job.archived_at is None else [Reason("archived", at=job.archived_at)])]
+
+
+def _lane(job: JobSituation) -> list[Reason]:
+    """The job that has the room of its lane; `ahead` counts the others of the lane that come before it."""
+    if job.lane_runs is None:
+        return []
+    return [Reason("lane", job_id=job.lane_runs, state=job.lane_state, ahead=job.lane_ahead or None)]
 
 
 def _time(job: JobSituation, now: int) -> list[Reason]:
@@ -168,7 +176,8 @@ def _machine(job: JobSituation, machine: MachineStatus) -> list[Reason]:
 
 
 def _ahead(job: JobSituation) -> list[Reason]:
-    reasons = [Reason("ahead", ahead=job.ahead, queue=job.queue)] if job.ahead else []
+    is_next = not job.ahead or job.lane_runs is not None
+    reasons = [] if is_next else [Reason("ahead", ahead=job.ahead, queue=job.queue)]
     of_queue = sum(run.slots for run in job.running if run.queue == job.queue)
     in_all = sum(run.slots for run in job.running)
     needed = job.needed_slots if job.needed_slots > 1 else None
@@ -234,9 +243,16 @@ def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
         *(max(now, rate.at) for rate in job.rates),
     ]
     if job.lane_runs is not None:
-        ends = [_end_of(run, job, now) for run in job.running if run.job_id == job.lane_runs]
-        starts.append(None if took is None else max([now, *ends]))
+        starts.append(_turn_in_lane(job, now, took))
     return None if None in starts else max(start for start in starts if start is not None)
+
+
+def _turn_in_lane(job: JobSituation, now: int, took: int | None) -> int | None:
+    """When the jobs of its lane that come before it will have ended, one after the other."""
+    if took is None or job.lane_state == state.SCHEDULED:
+        return None
+    ends = [_end_of(run, job, now) for run in job.running if run.job_id == job.lane_runs]
+    return max([now, *ends]) + took * (job.lane_ahead + (job.lane_state == state.QUEUED))
 
 
 def _turn_of(job: JobSituation, ends: list[int], slots: int, begins: int, took: int | None) -> int | None:

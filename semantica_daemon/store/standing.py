@@ -4,10 +4,12 @@ from typing import Any
 
 from aiosqlite import Connection
 
+from semantica_daemon.model import state
 from semantica_daemon.model.queue import Limits, QueueRules, stored_rules
 from semantica_daemon.model.reason import MOST_AWAITED, AwaitedJob, JobSituation, UnderWay
 from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
+from semantica_daemon.store.ready import BLOCKED
 from semantica_daemon.store.standing_rooms import full_rooms
 from semantica_daemon.wire.job_view import Condition
 
@@ -18,7 +20,7 @@ COLUMNS = (
     "failed_member", "held_at", "archived_at",
 )  # fmt: skip
 CONTEXT_COLUMNS = (
-    "subject_key", "job_type", "supersede", "priority", "position", "claim_class", "awaits_turn", "schedule_id",
+    "subject_key", "job_type", "priority", "position", "claim_class", "blocked_by", "awaits_turn", "schedule_id",
     "concurrency_key", "chain_group_id",
 )  # fmt: skip
 _COMPUTED = {
@@ -70,9 +72,27 @@ WHERE state = 'QUEUED' AND queue = :queue AND priority = :priority AND position 
   AND (claim_class = :claim_class OR NOT (claim_class | :claim_class) & 4)
 """
 RUNNING = """
-SELECT id, queue, started_at, slots, subject_key, job_type, supersede, concurrency_key, chain_group_id
+SELECT id, queue, started_at, slots, concurrency_key, chain_group_id
 FROM jobs INDEXED BY idx_jobs_running
 WHERE state = 'RUNNING'
+"""
+# The job that has the room of the lane.
+LANE_HOLDER = """
+SELECT id, state
+FROM jobs INDEXED BY idx_jobs_subject_live
+WHERE finished_at IS NULL AND subject_key <> '' AND subject_key = :subject_key AND job_type = :job_type
+  AND supersede IN ('append', 'keep', 'lane', 'subject')
+  AND (
+    state = 'RUNNING' OR (state = 'QUEUED' AND claim_class <> 4)
+    OR (state = 'SCHEDULED' AND supersede = 'append' AND started_at IS NOT NULL)
+  )
+LIMIT 1
+"""
+LANE_AHEAD = """
+SELECT count(*)
+FROM jobs INDEXED BY idx_jobs_blocked
+WHERE blocked_by IS NOT NULL AND blocked_by = :blocked_by
+  AND (priority > :priority OR (priority = :priority AND position < :position))
 """
 EARLIER = """
 SELECT id
@@ -114,19 +134,14 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
 
 async def _read_context(db: Connection, job_id: str, job: dict[str, Any], rules: QueueRules) -> dict[str, Any]:
     running = [tuple(row) for row in await db.execute_fetchall(RUNNING)]
-    lane = (job["subject_key"], job["job_type"])
-    in_lane = lane[0] and job["supersede"] != "none"
-    lane_runs = (row[0] for row in running if in_lane and row[4:6] == lane and row[6] != "none" and row[0] != job_id)
     found: dict[str, Any] = {
         "running": tuple(UnderWay(*row[:4]) for row in running),
-        "lane_runs": next(lane_runs, None),
         "conditions": tuple(Condition(*row) for row in await db.execute_fetchall(CONDITIONS, {"id": job_id})),
         **await _awaited(db, job_id),
     }
     if job["state"] == "QUEUED":
-        counts = [next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)]
-        found["ahead"] = sum(counts)
-        found |= await full_rooms(db, job, [(*row[:2], *row[7:]) for row in running], rules)
+        found |= await _before(db, job)
+        found |= await full_rooms(db, job, [(*row[:2], *row[4:]) for row in running], rules)
     if job["state"] == "CANCELLED":
         for row in await db.execute_fetchall(FAILED_PARENT, {"id": job_id, "finished_at": job["finished_at"]}):
             found |= {"failed_parent": row[0], "failed_parent_state": row[1]}
@@ -134,6 +149,17 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any], rules:
         earlier = list(await db.execute_fetchall(EARLIER, job))
         found["earlier"] = earlier[0][0] if earlier else None
     return found
+
+
+async def _before(db: Connection, job: dict[str, Any]) -> dict[str, Any]:
+    """The jobs that come before it: of its lane if it waits for the room of that, else of its queue."""
+    if job["claim_class"] != BLOCKED:
+        return {"ahead": sum([next(iter(await db.execute_fetchall(sql, job)))[0] for sql in (HIGHER, BEFORE)])}
+    ahead = next(iter(await db.execute_fetchall(LANE_AHEAD, job)))[0]
+    for holder, current in await db.execute_fetchall(LANE_HOLDER, job):
+        lane = {"lane_runs": holder, "lane_state": current, "lane_ahead": ahead}
+        return {"ahead": ahead + (current != state.RUNNING), **lane}
+    return {"ahead": ahead}
 
 
 async def _awaited(db: Connection, job_id: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     key: Annotated[str | None, about("key of the event that it waits for, or concurrency key that has no room")] = None
     group: Annotated[str | None, about("the group that it is about")] = None
     value: Annotated[str | None, about("value of the event, or state of the other job, that it waits for")] = None
-    ahead: Annotated[int | None, about("jobs before it in the queue")] = None
+    ahead: Annotated[int | None, about("jobs before it in the queue, or in its lane besides the one named")] = None
     running: Annotated[int | None, about("jobs that hold slots now")] = None
     slots: Annotated[int | None, about("slots there are; of a key or group: jobs of it that may run at once")] = None
     needed: Annotated[int | None, about("slots that the job takes, if more than one")] = None

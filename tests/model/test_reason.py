@@ -131,7 +131,43 @@ QUEUED: list[tuple[dict[str, Any], list[Reason]]] = [
     ({"ahead": 0, "paused": True, "all_paused": True}, [Reason("paused", "every queue is paused")]),
     (
         {"ahead": 0, "lane_runs": OTHER, "slots": 9, "max_slots": 9, "running": (run(1),)},
-        [Reason("lane", "job 22222222 of the same subject is still running", job_id=OTHER)],
+        [Reason("lane", "job 22222222 of the same subject is still running", job_id=OTHER, state="RUNNING")],
+    ),
+    (
+        {"ahead": 3, "lane_runs": OTHER, "lane_ahead": 3, "slots": 9, "max_slots": 9},
+        [
+            Reason(
+                "lane",
+                "job 22222222 of the same subject is still running, and 3 more jobs come before this one",
+                job_id=OTHER,
+                state="RUNNING",
+                ahead=3,
+            )
+        ],
+    ),
+    (
+        {"ahead": 2, "lane_runs": OTHER, "lane_state": "QUEUED", "lane_ahead": 1},
+        [
+            Reason(
+                "lane",
+                "job 22222222 of the same subject comes first and waits in its queue, and 1 more job comes before "
+                "this one",
+                job_id=OTHER,
+                state="QUEUED",
+                ahead=1,
+            )
+        ],
+    ),
+    (
+        {"ahead": 1, "lane_runs": OTHER, "lane_state": "SCHEDULED"},
+        [
+            Reason(
+                "lane",
+                "job 22222222 of the same subject keeps its turn until its next attempt",
+                job_id=OTHER,
+                state="SCHEDULED",
+            )
+        ],
     ),
 ]
 
@@ -227,7 +263,7 @@ def test_all_that_a_job_waits_for_is_in_one_sentence() -> None:
     )
     assert [reason.kind for reason in found.reasons] == ["time", "event", "condition", "power"]
     both = explained("QUEUED", ahead=2, paused=True, slots=1, running=(run(1),), lane_runs=OTHER)
-    assert [reason.kind for reason in both.reasons] == ["paused", "lane", "ahead", "slots"]
+    assert [reason.kind for reason in both.reasons] == ["paused", "lane", "slots"]
 
 
 def test_what_has_come_or_is_so_is_no_reason() -> None:
@@ -342,6 +378,9 @@ IN_LANE: dict[str, Any] = {"ahead": 0, "lane_runs": OTHER, "slots": 2, "max_slot
             },
             NOW + 5,
         ),
+        (IN_LANE | {"recent_run_ms": 9, "ahead": 2, "lane_ahead": 2}, NOW + 4 + 2 * 9),
+        (IN_LANE | {"recent_run_ms": 9, "ahead": 1, "lane_state": "QUEUED", "running": ()}, NOW + 9),
+        (IN_LANE | {"recent_run_ms": 9, "ahead": 1, "lane_state": "SCHEDULED", "running": ()}, None),
         ({"ahead": 12, "slots": 2, "max_slots": 2, "running": (run(NOW - 1000),) * 2, "recent_run_ms": 2}, NOW + 7000),
         ({"ahead": 1001, "recent_run_ms": 2}, None),
     ],

@@ -198,6 +198,7 @@ def test_it_starts(fields: dict[str, Any], words: str) -> None:
 
 def test_it_starts_after_the_running_one_of_its_lane_or_never() -> None:
     assert (
-        starts_when(start_reasons(admitted(), begins(), NOW, True), NOW) == "when the running job of its lane has ended"
+        starts_when(start_reasons(admitted(), begins(), NOW, True), NOW)
+        == "when the job before it in its lane has ended"
     )
     assert starts_when(start_reasons(admitted(), Start("SUPERSEDED"), NOW, False), NOW).startswith("never: ")

@@ -117,6 +117,8 @@ PINNED: dict[str, tuple[str, ...]] = {
     "graph.MEMBERS": ("idx_jobs_group",),
     "graph.LIVE_CHILDREN": ("idx_jobs_running", "idx_job_conditions_lookup", "idx_jobs_pop"),
     "standing.HIGHER": ("idx_jobs_pop",),
+    "standing.LANE_HOLDER": ("idx_jobs_subject_live",),
+    "standing.LANE_AHEAD": ("idx_jobs_blocked",),
     "standing.BEFORE": ("idx_jobs_pop",),
     "standing.RUNNING": ("idx_jobs_running",),
     "standing_rooms.BETWEEN_ATTEMPTS": ("idx_jobs_group_live (chain_group_id=?)",),

@@ -90,6 +90,25 @@ async def test_the_lane_s_running_job_is_named(store: Store, db: aiosqlite.Conne
     assert [(await stands(store, db, job_id)).lane_runs for job_id in free] == [None] * 4
 
 
+async def test_the_job_that_comes_before_in_a_lane_is_named_whatever_it_waits_for(
+    store: Store, db: aiosqlite.Connection
+) -> None:
+    lane: dict[str, Any] = {"subject_key": "s", "supersede": "append", "max_attempts": 2}
+    first, *others = (put(store, **lane).job_id for _ in range(4))
+    put(store, "semantica.echo", **lane)
+    found = [await stands(store, db, job_id) for job_id in (first, *others)]
+    assert [(one.lane_runs, one.lane_ahead, one.ahead) for one in found] == [
+        (None, 0, 0), (first, 0, 1), (first, 1, 2), (first, 2, 3)
+    ]  # fmt: skip
+    assert found[1].lane_state == "QUEUED"
+    running = claims(store)[0]
+    last = await stands(store, db, others[-1])
+    assert (last.lane_runs, last.lane_state, last.lane_ahead, last.ahead) == (first, "RUNNING", 2, 2)
+    end(store, running, BAD)
+    last = await stands(store, db, others[-1])
+    assert (last.lane_runs, last.lane_state, last.lane_ahead, last.ahead) == (first, "SCHEDULED", 2, 3)
+
+
 async def test_a_running_job_outside_the_lanes_holds_nobody_back(store: Store, db: aiosqlite.Connection) -> None:
     begin(store, subject_key="s", supersede="none")
     assert (await stands(store, db, put(store, subject_key="s").job_id)).lane_runs is None
