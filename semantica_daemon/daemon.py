@@ -156,7 +156,8 @@ class Daemon:
         reservations = ReservationCalls(readers, self.commands, self.feed)
         log_root = self.run_dependencies.spawn_settings.log_root
         output = Output(readers, self.feed, self.dispatcher.command, log_root)
-        explainer, attachments = Explainer(readers, self.machine, limits, clock), self.run_dependencies.attachments
+        explainer = Explainer(readers, self.machine, limits, clock, self.claims)
+        attachments = self.run_dependencies.attachments
         enqueuing = job.Enqueuing(opened.admission, attachments)
         where = {name: paths.printable(path) for name, path in setting.paths.as_dict().items()}
 

@@ -115,6 +115,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "slots": lambda _: "a slot is free",
     "key": lambda facts: f"fewer jobs with the key {facts['key']} run",
     "group": lambda facts: f"fewer jobs of group {facts['group']} run",
+    "worker": lambda _: "a worker claims it",
 }
 
 
@@ -134,6 +135,7 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "parents": lambda facts, clock: f"after {_more_jobs(facts)}",
     "paused": lambda facts, clock: "when resumed" if facts.get("at") is None else clock(_number(facts, "at")),
     "ahead": lambda facts, clock: f"after {count(_number(facts, 'ahead'), 'job')}" if facts.get("ahead") else "now",
+    "worker": lambda facts, clock: "when a worker claims it" if facts.get("count") else "no worker for it",
     "slots": lambda facts, clock: "when a slot is free" if facts.get("slots") else "never: no slots",
     "key": lambda facts, clock: f"key {facts['key']} is full",
     "group": lambda facts, clock: f"group {facts['group']} is full",
@@ -227,6 +229,15 @@ def _rate(facts: Facts, now: int, clock: Clock) -> str:
     return f"the rate of {which} lets the next job start {clock(_number(facts, 'at'))}, in {_until(facts, now)}"
 
 
+def _worker(facts: Facts, now: int, clock: Clock) -> str:
+    workers = facts.get("count")
+    if workers is None:
+        return "a worker has to claim it"
+    if workers:
+        return f"it waits for {'the worker' if workers == 1 else f'one of {workers} workers'} that may claim it"
+    return f"no worker for it: none that is alive takes {facts['job_type']} jobs of queue {facts['queue']}"
+
+
 def _running(facts: Facts, now: int, clock: Clock) -> str:
     since = facts.get("started_at")
     verb = "starting" if facts["kind"] == "starting" else "running"
@@ -299,6 +310,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "group": _group,
     "rate": _rate,
     "stopped": lambda facts, now, clock: f"cancelled: {_job(facts)} of its group failed",
+    "worker": _worker,
     "running": _running,
     "starting": _running,
     "stopping": _running,

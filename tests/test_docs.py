@@ -90,7 +90,15 @@ FILES = {
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/commands.md", "docs/handlers.md", "docs/install.md", "docs/scheduling.md"]
+    "page",
+    [
+        "README.md",
+        "docs/commands.md",
+        "docs/handlers.md",
+        "docs/install.md",
+        "docs/scheduling.md",
+        "docs/workers.md",
+    ],
 )
 def test_every_command_works_and_prints_what_the_page_says(user: NewUser, page: str) -> None:
     for language, name in FILES.get(page, ()):

@@ -10,7 +10,7 @@ COMMANDS = (
     "run", "add", "map", "plan", "list", "ls", "show", "graph", "logs", "wait", "cancel", "retry",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
-    "status", "events", "queue", "rpc", "config", "paths", "version", "completions",
+    "status", "events", "queue", "workers", "rpc", "config", "paths", "version", "completions",
     "stop", "restart", "service", "doctor",
 )  # fmt: skip
 
@@ -39,12 +39,12 @@ the daemon
   status   one screen of everything                  stop     stop it, after the grace period of running jobs
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
   queue    list, pause, resume, set slots, delete    config   the configuration in use; reload
-  rpc      call any method                           paths    where the files and the socket are
-  version  of this command and its protocol          service  start it at login, by systemd or launchd
-  restart  stop it and start it again                help     help for a command: semantica help run
+  workers  external workers, and what they run       paths    where the files and the socket are
+  rpc      call any method                           service  start it at login, by systemd or launchd
+  version  of this command and its protocol          restart  stop it and start it again
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
-`semantica COMMAND --help` shows the options, with examples; `semantica completions SHELL` is for the TAB key.
+`semantica help COMMAND` shows the options, with examples; `semantica completions SHELL` is for the TAB key.
 """
 
 EXIT_CODES = """\

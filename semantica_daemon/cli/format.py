@@ -57,8 +57,8 @@ def clean(text: str) -> str:
 
 def command(job: Json) -> str:
     """Quoted for a shell; empty for a job without a command."""
-    argv = (job["payload"] or {}).get("argv") if job["execution_mode"] == "SUBPROCESS" else None
-    return shlex.join(map(str, argv)) if argv else ""
+    argv = (job["payload"] or {}).get("argv") if job["execution_mode"] != "IN_PROCESS" else None
+    return shlex.join(map(str, argv)) if argv and isinstance(argv, list) else ""
 
 
 def took(job: Json) -> str | None:

@@ -99,6 +99,7 @@ TYPE = Option("--type TYPE",
 TEMPLATE = Option("--template NAME", "start from this template; the other options change it")
 WHAT_IS_RUN = [
     Option("--payload JSON", "for a handler instead of a command; - reads stdin, @FILE a file"),
+    Option("--external", "leave it to an external worker, which gets the command or the payload; see `workers`"),
     Option("-C, --cwd DIR", "folder to run in (default: the current one)"),
     Option("--umask OCTAL", "umask (default: yours)", umask),
     Option("-e, --env NAME[=VALUE]", action="append", default=[],

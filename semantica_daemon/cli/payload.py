@@ -26,6 +26,8 @@ def fields(arguments: Any, in_template: bool = False) -> Json:
         return _changes_to_template(arguments)
     if not arguments.command:
         return _handler(arguments)
+    if getattr(arguments, "external", False):
+        return _for_worker(_command(arguments), arguments)
     return _command(arguments) | ({"env_vars": _variables(arguments)} if in_template else _environment(arguments))
 
 
@@ -65,10 +67,18 @@ def _handler(arguments: Any) -> Json:
     if arguments.type is None:
         hint = "give a command after --, or --type and --payload for a handler"
         raise CommandFailed("there is nothing to run", hint)
+    external = getattr(arguments, "external", False)
     for name in FOR_COMMANDS:
-        if getattr(arguments, name):
+        if getattr(arguments, name) and not (external and name == "env"):
             raise CommandFailed(f"--{name.replace('_', '-')} needs a command, and none is given")
-    return {"job_type": arguments.type, "payload": _payload(arguments)}
+    found = {"job_type": arguments.type, "payload": _payload(arguments)}
+    return _for_worker(found, arguments) if external else found
+
+
+def _for_worker(found: Json, arguments: Any) -> Json:
+    """A worker has an environment of its own, so only the variables that are named are sent."""
+    variables = _named_texts(arguments)
+    return {**found, "execution_mode": "EXTERNAL"} | ({"env_vars": variables} if variables else {})
 
 
 def _payload(arguments: Any) -> Json:

@@ -19,6 +19,7 @@ RUN_COLUMNS: tables.Columns = {
     "started": lambda run: instant(run["started_at"]),
     "took": took,
     "exit": "exit_code",
+    "worker": lambda run: optional(prose.short_id, run["worker_id"]),
     "error": lambda run: (run["error"] or {}).get("message"),
 }
 NAMED_FIELDS = {
@@ -61,7 +62,9 @@ def _draw(job: Json, states: dict[str, str]) -> None:
     if job["runs"]:
         tables.heading("runs")
         counts_alike = all(run["attempt"] == run["number"] for run in job["runs"])
-        columns = {name: cell for name, cell in RUN_COLUMNS.items() if name != "attempt" or not counts_alike}
+        has_workers = any(run["worker_id"] for run in job["runs"])
+        unused = {"attempt" if counts_alike else "", "" if has_workers else "worker"}
+        columns = {name: cell for name, cell in RUN_COLUMNS.items() if name not in unused}
         tables.table(columns, job["runs"], "error")
 
 

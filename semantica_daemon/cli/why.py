@@ -45,7 +45,8 @@ def _sentence(reason: Json, since: int) -> str:
 def _expectation(found: Json) -> list[str]:
     """The place in the queue and the likely start, unless a reason names it."""
     kinds, at, since = [reason["kind"] for reason in found["reasons"]], found["estimated_start_at"], now()
-    rows = ["it is next in its queue"] if found["queue_position"] == 0 and "ahead" not in kinds else []
+    is_next = found["queue_position"] == 0 and not {"ahead", "worker"} & set(kinds)
+    rows = ["it is next in its queue"] if is_next else []
     if at is not None and at > since and at not in [reason.get("at") for reason in found["reasons"]]:
         seconds = -(-(at - since) // 1000)  # an estimate: whole seconds, at least one
         rows.append(f"starts about {prose.instant(at, since)}, in {prose.duration(seconds * 1000)}")

@@ -52,8 +52,9 @@ class WorkerClaims:
         self._calls: dict[Wanted, dict[asyncio.Event, None]] = {}  # of each filter, the oldest first
         self._workers: Counter[str] = Counter()
 
-    def is_waiting(self, worker_id: str) -> bool:
-        return worker_id in self._workers
+    def waiting(self) -> list[str]:
+        """The workers whose calls wait."""
+        return list(self._workers)
 
     def committed(self, committed: CommitResult) -> None:
         now = self._clock.now()

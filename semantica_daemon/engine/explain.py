@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from semantica_daemon import prose
 from semantica_daemon.clock import Clock
+from semantica_daemon.engine.claims import WorkerClaims
 from semantica_daemon.engine.machine import Machine
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.model.machine import MachineStatus
@@ -19,11 +20,12 @@ class Explainer(Struct, frozen=True):
     machine: Machine
     limits: Limits
     clock: Clock
+    claims: WorkerClaims
 
     async def explain(self, prefix: str) -> Explanation:
-        job = await self.readers.query(standing, prefix, self.limits)
+        now, waiting = self.clock.now(), self.claims.waiting()
+        job = await self.readers.query(standing, prefix, self.limits, now, waiting)
         waits = job.state == SCHEDULED
         needs = waits and bool(job.wait_for_idle), waits and bool(job.require_charging)
         machine = await self.machine.status(*needs) if any(needs) else MachineStatus()
-        now = self.clock.now()
         return explain(job, machine, now, lambda at: prose.instant(at, now))

@@ -82,6 +82,9 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     archived_at: int | None = None
     rooms: tuple[FullRoom, ...] = ()
     rates: tuple[FullRate, ...] = ()
+    is_external: int = 0
+    job_type: str = ""
+    workers: int = 0
     conditions: tuple[Condition, ...] = ()
     awaited: tuple[AwaitedJob, ...] = ()
     more_awaited: int = 0
@@ -124,8 +127,8 @@ def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason
         return others or [Reason("time", at=now)]
     if job.state == state.QUEUED:
         paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
-        others = [*paused, *_lane(job), *_limits(job, now)]
-        return [*others, *_ahead(job)] or [Reason("ahead", ahead=0, queue=job.queue)]
+        waits = _workers(job) if job.is_external else _ahead(job)
+        return [*paused, *_lane(job), *_limits(job, now), *waits] or [Reason("ahead", ahead=0, queue=job.queue)]
     if job.state == state.RUNNING:
         return [_running(job)]
     return [_ended(job), *([] if job.archived_at is None else [Reason("archived", at=job.archived_at)])]
@@ -199,6 +202,12 @@ def _limits(job: JobSituation, now: int) -> list[Reason]:
     return reasons + [Reason("rate", key=rate.key, queue=job.queue, at=rate.at) for rate in job.rates if rate.at > now]
 
 
+def _workers(job: JobSituation) -> list[Reason]:
+    """`workers`: those alive that take such jobs."""
+    ahead = [Reason("ahead", ahead=job.ahead, queue=job.queue)] if job.ahead and job.workers else []
+    return [*ahead, Reason("worker", queue=job.queue, job_type=job.job_type, count=job.workers)]
+
+
 def _running(job: JobSituation) -> Reason:
     """`starting`: its slot is taken, its process is not there yet."""
     kind = "starting" if job.is_starting else "running"
@@ -232,7 +241,8 @@ def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
     estimated."""
     if job.state == state.SCHEDULED:
         return _when_due(reasons, now)
-    if job.state != state.QUEUED or job.ahead is None or job.rooms or (job.paused and job.resume_at is None):
+    is_unknown = job.is_external or job.ahead is None or job.rooms
+    if job.state != state.QUEUED or is_unknown or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
     own = [run for run in job.running if run.queue == job.queue]

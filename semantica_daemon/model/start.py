@@ -73,8 +73,9 @@ def start_reasons(job: AdmittedJob, begins: Start, now: int, lane_busy: bool) ->
     """What holds the new job back, as job.plan reports it."""
     if begins.state == state.SUPERSEDED:
         return [Reason("superseded")]
+    place = Reason("worker" if job.mode is None else "slots")
     if begins.state == state.QUEUED:
-        return [Reason("lane" if lane_busy else "slots")]
+        return [Reason("lane") if lane_busy else place]
     schedule = job.spec.schedule
     reasons = [Reason("time", at=begins.at)] if begins.at is not None and begins.at > now else []
     reasons += [Reason("held")] if job.spec.hold else []
@@ -86,7 +87,7 @@ def start_reasons(job: AdmittedJob, begins: Start, now: int, lane_busy: bool) ->
     reasons += [Reason("condition", key=key, value=value) for key, value in conditions if not key.startswith(JOB_END)]
     reasons += [Reason("idle")] if schedule.wait_for_idle else []
     reasons += [Reason("power")] if schedule.require_charging else []
-    return [*reasons, Reason("slots")]
+    return [*reasons, place]
 
 
 def epoch_text(at: int) -> str:

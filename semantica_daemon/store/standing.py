@@ -1,8 +1,10 @@
 """The query of job.explain: a job with its queue, lane and schedule, in one snapshot."""
 
+from collections.abc import Collection
 from typing import Any
 
 from aiosqlite import Connection
+from msgspec.json import encode
 
 from semantica_daemon.model import state
 from semantica_daemon.model.queue import Limits, QueueRules, stored_rules
@@ -11,16 +13,17 @@ from semantica_daemon.store import reads
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.ready import BLOCKED
 from semantica_daemon.store.standing_rooms import full_rooms
+from semantica_daemon.store.working import ALIVE_LEASES
 from semantica_daemon.wire.job_view import Condition
 
 COLUMNS = (
     "state", "queue", "started_at", "finished_at", "scheduled_at", "attempts", "max_attempts",
     "claim_attempts", "wait_for_idle", "require_charging", "wait_for_event", "event_met_at", "debounce_ms",
     "cancel_requested_at", "stale", "superseded_by", "error_code", "error_message", "is_starting", "needed_slots",
-    "failed_member", "held_at", "archived_at",
+    "failed_member", "held_at", "archived_at", "is_external", "job_type",
 )  # fmt: skip
 CONTEXT_COLUMNS = (
-    "subject_key", "job_type", "priority", "position", "claim_class", "blocked_by", "awaits_turn", "schedule_id",
+    "subject_key", "priority", "position", "claim_class", "blocked_by", "awaits_turn", "schedule_id",
     "concurrency_key", "chain_group_id",
 )  # fmt: skip
 _COMPUTED = {
@@ -35,6 +38,7 @@ _COMPUTED = {
   )""",
     "debounce_ms": "json_extract(spec, '$.debounce_ms')",
     "is_starting": "state = 'RUNNING' AND execution_mode = 'SUBPROCESS' AND pid IS NULL",
+    "is_external": "execution_mode IS NULL",
     "error_code": "json_extract(error, '$.code')",
     "error_message": "json_extract(error, '$.message')",
     "awaits_turn": """EXISTS (
@@ -94,6 +98,15 @@ FROM jobs INDEXED BY idx_jobs_blocked
 WHERE blocked_by IS NOT NULL AND blocked_by = :blocked_by
   AND (priority > :priority OR (priority = :priority AND position < :position))
 """
+# The workers that are alive and take such jobs; those that wait are alive however long ago they have called.
+WORKERS = f"""
+SELECT count(*)
+FROM workers
+WHERE left_at IS NULL
+  AND (last_heartbeat > :now - {ALIVE_LEASES} * lease_ms OR worker_id IN (SELECT value FROM json_each(:waiting)))
+  AND (queues IS NULL OR :queue IN (SELECT value FROM json_each(queues)))
+  AND (job_types IS NULL OR :job_type IN (SELECT value FROM json_each(job_types)))
+"""
 EARLIER = """
 SELECT id
 FROM jobs INDEXED BY idx_jobs_schedule_live
@@ -117,7 +130,10 @@ LIMIT 1
 RECENT = "SELECT recent_run_ms FROM queue_counts WHERE queue = :queue AND timed_runs > 0"
 
 
-async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
+async def standing(
+    db: Connection, prefix: str, limits: Limits, now: int = 0, waiting: Collection[str] = ()
+) -> JobSituation:
+    """`waiting`: the workers that wait for jobs."""
     await db.execute("BEGIN")
     try:
         job_id, _ = await reads.state(db, prefix)
@@ -127,6 +143,9 @@ async def standing(db: Connection, prefix: str, limits: Limits) -> JobSituation:
         stored = rows.get(job["queue"])
         rules = limits.of(job["queue"], None if stored is None else stored_rules(*stored[3:]))
         found = {name: job[name] for name in COLUMNS} | await _read_context(db, job_id, job, rules)
+        if job["is_external"] and job["state"] == "QUEUED":
+            values = {**job, "now": now, "waiting": encode(waiting).decode()}
+            found["workers"] = next(iter(await db.execute_fetchall(WORKERS, values)))[0]
         return JobSituation(job_id=job_id, **found, **await _queue(db, job["queue"], rows, rules, limits.max_slots))
     finally:
         await db.execute("ROLLBACK")

@@ -16,8 +16,9 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     since: Annotated[int | None, about("since when it is held, epoch ms")] = None
     job_id: Annotated[str | None, about("the other job that it is about")] = None
     queue: Annotated[str | None, about("the queue that it is about")] = None
+    job_type: Annotated[str | None, about("type of the jobs that it is about")] = None
     state: Annotated[str | None, about("the state that the other job is in")] = None
-    count: Annotated[int | None, about("how many other jobs it is about, if they are not named")] = None
+    count: Annotated[int | None, about("how many jobs or workers it is about, if they are not named")] = None
     key: Annotated[str | None, about("key of the event that it waits for, or concurrency key that has no room")] = None
     group: Annotated[str | None, about("the group that it is about")] = None
     value: Annotated[str | None, about("value of the event, or state of the other job, that it waits for")] = None

@@ -61,10 +61,15 @@ BROKEN = {
     "a start that was not told, or told without one": """
         SELECT job_id, sum(is_start) AS starts, sum(is_told) AS told
         FROM (
-          SELECT jobs.id AS job_id, execution_mode = 'IN_PROCESS' OR runs.pid IS NOT NULL AS is_start, 0 AS is_told
+          SELECT jobs.id AS job_id, execution_mode IS NOT 'SUBPROCESS' OR runs.pid IS NOT NULL AS is_start, 0 AS is_told
           FROM jobs JOIN runs ON runs.job_id = jobs.id UNION ALL
           SELECT job_id, 0, 1 FROM events WHERE event_type = 'job.started')
         GROUP BY job_id HAVING starts <> told""",
+    "an external run without a lease, or a lease without a run": """
+        SELECT jobs.id, jobs.state, leases.run_id
+        FROM jobs LEFT JOIN leases ON leases.job_number = jobs.number
+        WHERE (leases.run_id IS NOT NULL) <> (state = 'RUNNING' AND execution_mode IS NULL)
+          OR leases.run_id <> jobs.run_id""",
     "two runs of a job overlap": """
         SELECT one.run_id, other.run_id FROM runs AS one JOIN runs AS other USING (job_id)
         WHERE one.number < other.number AND (one.finished_at IS NULL OR (one.finished_at > other.started_at
@@ -171,7 +176,7 @@ BROKEN = {
         SELECT id, queue, state FROM jobs JOIN queue_counts USING (queue) WHERE removed = 1 AND finished_at IS NULL""",
     "a job of an earlier daemon still runs": """
         SELECT job_id FROM events JOIN jobs ON jobs.id = job_id
-        WHERE event_type = 'job.started' AND state = 'RUNNING'
+        WHERE event_type = 'job.started' AND state = 'RUNNING' AND execution_mode IS NOT NULL
           AND json_extract(events.payload, '$.run_id') = jobs.run_id
           AND sequence < (SELECT max(sequence) FROM events WHERE event_type = 'daemon.started')""",
     "a job that an earlier daemon claimed still waits for its process": """

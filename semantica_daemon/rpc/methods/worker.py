@@ -48,8 +48,8 @@ class WorkerMethods(Struct, frozen=True):
 
     async def _list(self, _: Params) -> wire.WorkerList:
         found = await self.readers.query(working.workers, self.clock.now())
-        waiting = self.claims.is_waiting
-        views = [msgspec.structs.replace(one, alive=one.alive or waiting(one.worker_id)) for one in found]
+        waiting = set(self.claims.waiting())
+        views = [msgspec.structs.replace(one, alive=one.alive or one.worker_id in waiting) for one in found]
         return wire.WorkerList(sorted(views, key=lambda one: (not one.alive, one.name, one.started_at, one.worker_id)))
 
 
