@@ -6,7 +6,7 @@ from semantica_daemon.wire.reason import Reason
 from tests.cases import each_case
 from tests.model.test_reason import explained
 
-EXTERNAL = {"is_external": 1, "job_type": "resize", "ahead": 3, "slots": 0}
+EXTERNAL: dict[str, Any] = {"is_external": 1, "job_type": "resize", "ahead": 3, "slots": 0}
 NO_WORKER = "no worker for it: none that is alive takes resize jobs of queue build"
 ABOUT: dict[str, Any] = {"queue": "build", "job_type": "resize"}
 AHEAD = Reason("ahead", "3 ahead in build", ahead=3, queue="build")
