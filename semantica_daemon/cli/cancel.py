@@ -1,24 +1,24 @@
-"""`semantica cancel`: ends jobs by id, tag, group, subject or queue, and returns when they are gone."""
+"""`semantica cancel`: ends jobs by id, tag, group, subject, queue or schedule, and returns when they are gone."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import ids, selection
+from semantica_daemon.cli import changes, ids, selection
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
-from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.client.client import Client
 
 FIRST_WAIT_MS = 1000
-MOST_IDS = 1000
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
-        params, phrase = _selection(client, arguments, terminal)
+        params, phrase = selection.params(client, terminal, "cancel", arguments)
         result = _cancel(client, arguments, terminal, params)
     if terminal.as_json:
         return terminal.print_json(result)
     cancelled, cancelling = result["cancelled"], result["cancelling"]
     for job_id in [*cancelled, *cancelling]:
         terminal.print(job_id)
+    if arguments.dry_run:
+        return terminal.note(f"{prose.count(len(cancelled) + len(cancelling), 'job')} would be ended")
     if cancelled:
         name = prose.short_id(cancelled[0])
         one = f"job {name} was cancelled; `semantica retry {name}` runs it again"
@@ -31,20 +31,10 @@ def run(arguments: Any, terminal: Terminal) -> None:
         terminal.note(f"no waiting or running job {phrase}")
 
 
-def _selection(client: Client, arguments: Any, terminal: Terminal) -> tuple[Json, str]:
-    """The parameters of job.cancel that select the jobs, and a phrase about these jobs."""
-    found, phrase = selection.given("cancel", arguments)
-    if arguments.id:
-        found["job_ids"] = [ids.resolve(client, terminal.paths, text) for text in arguments.id]
-    if not found:
-        raise CommandFailed("cancel: no jobs are selected", selection.ONE_OF)
-    if len(found.get("job_ids", ())) > MOST_IDS:
-        raise CommandFailed(f"cancel: more than {MOST_IDS} ids at once", "use a tag, or xargs -n 1000")
-    return found, phrase
-
-
 def _cancel(client: Client, arguments: Any, terminal: Terminal, params: Json) -> Json:
     """The result of job.cancel, after the running jobs have ended, unless --no-wait is given."""
+    if arguments.dry_run:
+        return client.call("job.cancel", **params, dry_run=True)  # type: ignore[no-any-return]
     wait_ms = 0 if arguments.no_wait else FIRST_WAIT_MS
     result: Json = client.call("job.cancel", **params, reason=arguments.reason or "", wait_ms=wait_ms)
     if arguments.no_wait or not result["cancelling"]:
@@ -61,6 +51,7 @@ OPTIONS = [
     *selection.SELECTORS.values(),
     Option("--reason TEXT", "kept with the jobs' events"),
     Option("--no-wait", "do not wait until they are gone"),
+    changes.DRY_RUN,
 ]
 COMMAND = Command(
     "End jobs: waiting ones at once, running ones after their grace period at the latest. Prints the ids of those it "
@@ -70,5 +61,6 @@ COMMAND = Command(
     """
   semantica cancel @last
   semantica cancel --tag nightly --reason "not tonight"
-  semantica cancel -Q build --no-wait""",
+  semantica cancel -Q build --no-wait
+  semantica cancel -Q build --dry-run      print the ids, end nothing""",
 )

@@ -8,6 +8,7 @@ GLOBAL_OPTIONS = frozenset({"--json", "-q", "--quiet", "--no-autostart"})
 # Each is the name of a module of this package whose COMMAND it is; `ls` is `list`.
 COMMANDS = (
     "run", "add", "map", "plan", "list", "ls", "show", "graph", "logs", "wait", "cancel", "retry",
+    "move", "edit", "hold", "release", "archive",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
     "status", "events", "queue", "workers", "rpc", "config", "paths", "version", "completions",
@@ -28,7 +29,8 @@ jobs
   add      add a job, print its id                   logs     the output of a job; -f follows it
   map      run a command for each of many items      wait     wait for jobs; returns their exit code
   list     jobs by state, queue, tag … (also: ls)    cancel   end jobs, by id, tag, group, subject or queue
-  called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
+  move     change the order; edit: change a job      hold     keep jobs from starting until `release`
+  archive  delete the files of ended jobs            called by a job: progress PERCENT MESSAGE, log MESSAGE, result JSON
 
 when jobs start
   why      why a job waits; plan: what `add` does    emit     emit an event; `on KEY` runs a command at each one
@@ -36,15 +38,22 @@ when jobs start
   template jobs stored under a name: put, run …      retry    run a job that has ended once more
 
 the daemon
-  status   one screen of everything                  stop     stop it, after the grace period of running jobs
+  status   one screen of everything                  stop     stop it, after the grace period of its jobs; also restart
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
   queue    list, pause, resume, set slots, delete    config   the configuration in use; reload
-  workers  external workers, and what they run       paths    where the files and the socket are
+<<<<<<< HEAD
+  workers  external workers, and what they run       paths    where the files and the socket are; also version
   rpc      call any method                           service  start it at login, by systemd or launchd
-  version  of this command and its protocol          restart  stop it and start it again
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
 `semantica help COMMAND` shows the options, with examples; `semantica completions SHELL` is for the TAB key.
+=======
+  rpc      call any method                           paths    where the files and the socket are; also version
+  version  of this command and its protocol          service  start it at login, by systemd or launchd
+
+A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
+`semantica help COMMAND` shows its options, with examples; `semantica completions SHELL` is for the TAB key.
+>>>>>>> c7745d4 (semantica move, edit, hold, release and archive; add --hold)
 """
 
 EXIT_CODES = """\

@@ -27,12 +27,14 @@ SHELL_HINTS = {
     "E_QUEUE_IN_USE": "`semantica cancel --queue {queue}` ends them, `semantica list --queue {queue}` shows them",
     "E_PARENT_ENDED": "`semantica retry {job_id}` runs that job once more; name the new job",
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
+    "E_ARCHIVED": "`semantica show {job_id}` shows how it ended",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
 # The commands that do what a method does which a hint may name.
 COMMANDS_OF_METHODS = {
     "job.get": "show", "job.list": "list", "job.cancel": "cancel", "job.logs": "logs", "job.wait": "wait",
-    "job.explain": "why", "queue.configure": "queue set", "queue.list": "queue", "event.list": "events",
+    "job.explain": "why", "job.update": "edit", "job.retry": "retry",
+    "queue.configure": "queue set", "queue.list": "queue", "event.list": "events",
     "event.subscribe": "events -f", "event.emit": "emit", "template.list": "template", "schedule.list": "schedule",
     "rpc.discover": "--help",
 }  # fmt: skip

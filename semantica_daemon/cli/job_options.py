@@ -21,7 +21,7 @@ OTHER_NAMES = {
     "payload": "the payload", "key": "the key",
     "env_vars": "--env", "job_type": "--type", "slots": "--slots", "max_queued": "--max-queued",
     "event_types": "--type", "backoff": "--backoff", "backoff_base_ms": "--backoff",
-    "retry_on.exit_codes": "--retry-on", "parents": "--needs",
+    "retry_on.exit_codes": "--retry-on", "parents": "--needs", "before": "--before", "after": "--after",
 }  # fmt: skip
 
 
@@ -124,6 +124,7 @@ STARTS = Group("when it starts", [
     Option("--on-event KEY[=VALUE]", type=event, action="append", default=[],
            help="after `semantica emit KEY[=VALUE]`, or after the end of a job: job:ID, job:ID=failed "
                 "(may be repeated; at most one of them without a value)"),
+    Option("--hold", "when you release it, with `semantica release`", field="hold"),
     Option("--stop-when-lost", "when idle or power is lost, end the run and wait again", field="stop_when_lost"),
     Option("--debounce D", "when no newer job of its subject was added for this long", duration, "debounce_ms"),
     Option("--max-wait D", "the longest that --debounce may delay it", duration, "max_wait_ms"),
@@ -252,6 +253,7 @@ def start_reasons(spec: Json, now: int) -> list[prose.Facts]:
     schedule = spec.get("schedule") or {}
     at = max(schedule.get("scheduled_at", 0), now + schedule.get("delay_ms", 0))
     reasons: list[prose.Facts] = [{"kind": "time", "at": at}] if at > now else []
+    reasons += [{"kind": "held"}] if spec.get("hold") else []
     reasons += needs.reasons(spec)
     reasons += [{"kind": "idle"}] if schedule.get("wait_for_idle") else []
     reasons += [{"kind": "power"}] if schedule.get("require_charging") else []

@@ -11,6 +11,7 @@ from semantica_daemon.client.json_types import Json
 
 MOST_EXPLAINED = 50
 HIDDEN: Json = {"except_queue": ["semantica.doctor"]}  # the filter of job.list unless a queue is asked for
+NOT_ARCHIVED: Json = {"archived": False}
 # Shown only when a row has a value there.
 OPTIONAL = ("type", "subject", "tag", "progress", "starts", "took", "exit")
 # Left out in this order when the terminal is too narrow; an id is never cut.

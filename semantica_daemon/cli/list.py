@@ -24,8 +24,10 @@ def run(arguments: Any, terminal: Terminal) -> None:
     with terminal.client() as client:
         if arguments.schedule is not None:
             filters["schedule_id"] = client.call("schedule.get", schedule_id=arguments.schedule)["schedule_id"]
-        is_filtered = bool(filters)
+        is_filtered = bool(filters or arguments.held or arguments.archived)
         filters |= {} if "queue" in filters else job_table.HIDDEN
+        filters |= {"archived": True} if arguments.archived else job_table.NOT_ARCHIVED
+        filters |= {"held": True} if arguments.held else {}
         if arguments.watch:
             return _watch(client, terminal, filters, limit, is_filtered)
         _show(client, terminal, all_jobs(client, filters, limit), is_filtered)
@@ -89,6 +91,8 @@ FILTERS = [
 OPTIONS = [
     FAILED,
     *FILTERS,
+    Option("--held", "that are held"),
+    Option("--archived", "that are archived; all other listings leave them out"),
     Option("-n, --limit N", f"at most this many, the newest ({DEFAULT_LIMIT}; with -q all)", positive),
     Option("-a, --all", "all of them"),
     Option("-w, --watch", "show them again whenever one of them changes, until Ctrl-C"),

@@ -47,7 +47,7 @@ def _changes(arguments: Any) -> Json:
         payload["umask"] = arguments.umask
     if arguments.stdin:
         payload["stdin"] = _stdin_to_store()
-    variables = _variables(arguments) if arguments.env_all else _named_texts(arguments)
+    variables = _variables(arguments) if arguments.env_all else named_texts(arguments)
     return {"payload": payload} | ({"env_vars": variables} if variables else {})
 
 
@@ -82,7 +82,12 @@ def _for_worker(found: Json, arguments: Any) -> Json:
 
 
 def _payload(arguments: Any) -> Json:
-    return {} if arguments.payload is None else parse_object(_payload_text(arguments.payload), "the payload")
+    return {} if arguments.payload is None else given_object(arguments.payload)
+
+
+def given_object(text: str) -> Json:
+    """The value of --payload: JSON, - for stdin, or @ and the name of a file."""
+    return parse_object(_payload_text(text), "the payload")
 
 
 def _payload_text(given: str) -> str:
@@ -162,10 +167,11 @@ def _environment(arguments: Any) -> Json:
 
 def _variables(arguments: Any) -> dict[str, str]:
     """The caller's variables, those of the short list or all of them, and those named by --env."""
-    return variables_to_send(os.environ, arguments.env_all) | _named_texts(arguments)
+    return variables_to_send(os.environ, arguments.env_all) | named_texts(arguments)
 
 
-def _named_texts(arguments: Any) -> dict[str, str]:
+def named_texts(arguments: Any) -> dict[str, str]:
+    """The variables that --env names."""
     return {name: check_text(value, f"${name}") for name, value in _named(arguments).items()}
 
 

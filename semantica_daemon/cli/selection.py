@@ -1,4 +1,5 @@
-"""The jobs a command is about: ids, or one of tag, group, subject, file and queue. For `cancel`, `wait` and `logs`."""
+"""The jobs a command is about: ids, or one of tag, group, subject, file, queue and schedule. For `cancel`, `hold`,
+`release`, `archive`, `wait` and `logs`."""
 
 import os
 
@@ -10,20 +11,29 @@ from semantica_daemon.client.client import LIVE_STATES, Client
 from semantica_daemon.client.exit_codes import DATA
 
 PAGE = 200
-# Each with the phrase about the jobs it selects.
-SELECTORS = {
-    "has tag": Option("-t, --tag TAG", "every live job with this tag", field="user_tag"),
-    "is in group": Option("-g, --group GROUP", "every live job of this group", field="chain_group_id"),
-    "is about": Option("-s, --subject SUBJECT", "every live job about this subject", field="subject_key"),
-    "is about the file": Option("--newest-wins PATH", "every live job added with --newest-wins for this file",
-                                os.path.realpath, "subject_key"),
-    "is in queue": Option("-Q, --queue QUEUE", "every live job of this queue", field="queue"),
-}  # fmt: skip
-ONE_OF = "give ids, or one of --tag, --group, --subject, --newest-wins, --queue"
+MOST_IDS = 1000
+ONE_OF = "give ids, or one of --tag, --group, --subject, --newest-wins, --queue, --schedule"
 IDS = Option("id ID", "ids, prefixes of ids, or @last (default)", ids.check, nargs="*")
 
 
-def given(command: str, arguments: Any) -> tuple[Json, str]:
+def selectors(kind: str) -> dict[str, Option]:
+    """The options that select all jobs of this kind, each with the phrase about the jobs it selects."""
+    every = f"every {kind} job"
+    return {
+        "has tag": Option("-t, --tag TAG", f"{every} with this tag", field="user_tag"),
+        "is in group": Option("-g, --group GROUP", f"{every} of this group", field="chain_group_id"),
+        "is about": Option("-s, --subject SUBJECT", f"{every} about this subject", field="subject_key"),
+        "is about the file": Option("--newest-wins PATH", f"{every} added with --newest-wins for this file",
+                                    os.path.realpath, "subject_key"),
+        "is in queue": Option("-Q, --queue QUEUE", f"{every} of this queue", field="queue"),
+        "was made by schedule": Option("--schedule NAME", f"{every} made by this schedule", field="schedule_id"),
+    }  # fmt: skip
+
+
+SELECTORS = selectors("live")
+
+
+def given(client: Client, command: str, arguments: Any) -> tuple[Json, str]:
     """The field that selects jobs with its value, and a phrase about these jobs; nothing when ids or nothing is given.
     Raises CommandFailed for more than one selection."""
     chosen = [(phrase, one) for phrase, one in SELECTORS.items() if getattr(arguments, one.dest) is not None]
@@ -32,14 +42,28 @@ def given(command: str, arguments: Any) -> tuple[Json, str]:
     if not chosen:
         return {}, "was named"
     [(phrase, one)] = chosen
-    value = getattr(arguments, one.dest)
-    return {one.field: value}, f"{phrase} {value}"
+    value = shown = getattr(arguments, one.dest)
+    if one.field == "schedule_id":
+        value = client.call("schedule.get", schedule_id=value)["schedule_id"]
+    return {one.field: value}, f"{phrase} {shown}"
+
+
+def params(client: Client, terminal: Terminal, command: str, arguments: Any) -> tuple[Json, str]:
+    """The parameters that select the jobs of a call, and a phrase about these jobs."""
+    found, phrase = given(client, command, arguments)
+    if arguments.id:
+        found["job_ids"] = [ids.resolve(client, terminal.paths, text) for text in arguments.id]
+    if not found:
+        raise CommandFailed(f"{command}: no jobs are selected", ONE_OF)
+    if len(found.get("job_ids", ())) > MOST_IDS:
+        raise CommandFailed(f"{command}: more than {MOST_IDS} ids at once", "use a tag, or xargs -n 1000")
+    return found, phrase
 
 
 def job_ids(client: Client, terminal: Terminal, command: str, arguments: Any) -> list[str]:
     """The ids that are given, @last without any; for another selection its live jobs in the order of arrival, or when
     all have ended, the newest one."""
-    found, phrase = given(command, arguments)
+    found, phrase = given(client, command, arguments)
     if not found:
         return [ids.resolve(client, terminal.paths, text) for text in arguments.id or [ids.LAST]]
     filters = {name: [value] if name == "queue" else value for name, value in found.items()}

@@ -71,6 +71,7 @@ def _draw(job: Json, states: dict[str, str]) -> None:
 def _identity(job: Json) -> Rows:
     is_ending = job["cancel_requested_at"] and not job["finished_at"]
     notes = (" (asked to end)" if is_ending else "") + (" (stale: a newer job is waiting)" if job["stale"] else "")
+    notes += "" if job["held_at"] is None else f" (held since {instant(job['held_at'])})"
     yield "id", job["job_id"]
     yield "state", job["state"] + notes
     yield "type", job["job_type"]
@@ -174,6 +175,7 @@ def _times(job: Json) -> Rows:
     if job["finished_at"] is not None:
         after = "last run" if job["run_count"] > 1 else "after"
         yield "ended", instant(job["finished_at"]) + (f", {after} {took(job)}" if job["started_at"] else "")
+    yield "archived", optional(lambda at: f"{instant(at)}; its files are deleted", job["archived_at"])
     yield "pid", job["pid"] if job["state"] == "RUNNING" else None
 
 

@@ -8,6 +8,7 @@ from semantica_daemon.client.client import WAITING_STATES, Client
 
 TITLES = {"running": "running", "waiting": "waiting, those in the queue first", "ended": "ended, the last one first"}
 MOST_SHOWN = 10
+ENDED = {**job_table.HIDDEN, **job_table.NOT_ARCHIVED}
 
 
 def run(arguments: Any, terminal: Terminal) -> None:
@@ -19,7 +20,7 @@ def run(arguments: Any, terminal: Terminal) -> None:
         found["schedules"] = client.call("schedule.list")["schedules"]
         found["running"] = client.call("job.list", state=["RUNNING"], limit=DEFAULT_LIMIT)["items"]
         found["waiting"] = _waiting(client)
-        found["ended"] = client.call("job.list", sort="ended", limit=MOST_SHOWN, **job_table.HIDDEN)["items"]
+        found["ended"] = client.call("job.list", sort="ended", limit=MOST_SHOWN, **ENDED)["items"]
         in_force = client.call("admin.config")
         starts = {} if terminal.as_json or terminal.quiet else job_table.starts_of(client, found["waiting"])
     live = [job["job_id"] for job in [*found["running"], *found["waiting"]]]

@@ -36,6 +36,8 @@ def _reasons(found: Json) -> list[str]:
 
 def _sentence(reason: Json, since: int) -> str:
     text = prose.reason(reason, since, lambda at: prose.instant(at, since))
+    if reason["kind"] == "held":
+        return f"{text} (`semantica release` lets it start)"
     if reason["kind"] != "paused":
         return text
     queue = f" {reason['queue']}" if reason.get("queue") else ""

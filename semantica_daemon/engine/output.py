@@ -44,7 +44,9 @@ class Output:
                 wake.clear()
                 run = await self._readers.query(reads.logged_run, job_id, params.run, params.run_id)
                 if run.archived_at is not None:
-                    raise Archived(f"job {job_id} is archived: its output is deleted", "job.get shows how it ended")
+                    raise Archived(
+                        f"job {job_id} is archived: its output is deleted", "job.get shows how it ended", job_id=job_id
+                    )
                 command = self._find_command(run.run_id) if run.run_id is not None else None
                 followed = command if params.follow else None
                 if followed is not None:

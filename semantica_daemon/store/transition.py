@@ -77,7 +77,7 @@ def postpone(tx: Tx, job: ChangedJob, at: int) -> None:
     """QUEUED → SCHEDULED: the job was given a time, which is to come."""
     last = tx.emit(job, event.SCHEDULED, "", {"scheduled_at": at})
     tx.execute(POSTPONE, (at, tx.now, job.event_count + 1, last, job.number))
-    tx.changed(job, state.SCHEDULED)
+    tx.changed(job, state.SCHEDULED, job.attempts)
     gates.leave_room(tx, job)
     tx.wake_at(at)
 
@@ -88,7 +88,7 @@ def hold(tx: Tx, job: ChangedJob) -> None:
     gates.close_gate(tx, job, gates.HOLD)
     tx.execute(HOLD, (tx.now, job.event_count + 1, last, job.number))
     if job.state == state.QUEUED:
-        tx.changed(job, state.SCHEDULED)
+        tx.changed(job, state.SCHEDULED, job.attempts)
         gates.leave_room(tx, job)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from semantica_daemon.model.outcome import CRASHED
 from semantica_daemon.model.selection import Lists
 from semantica_daemon.model.state import TERMINAL
 from semantica_daemon.store.writes.hold import hold, release
@@ -252,3 +253,17 @@ def test_the_job_of_an_external_worker_is_held_and_released(store: Store) -> Non
     assert taken_ids(store, worker) == []
     released(store, job_id)
     assert taken_ids(store, worker) == [job_id]
+
+
+def test_an_append_job_that_has_started_keeps_its_turn_while_it_is_held(store: Store) -> None:
+    first = begin(store, subject_key="s", supersede="append", on_interrupt="requeue")
+    second = put(store, subject_key="s", supersede="append").job_id
+    end(store, first, CRASHED)
+    assert states(store, first.run.job_id) == ["QUEUED"]
+    held(store, first.run.job_id)
+    assert claimed_ids(store) == []
+    released(store, first.run.job_id)
+    (again,) = store.claim()
+    assert again.run.job_id == first.run.job_id
+    end(store, again)
+    assert claimed_ids(store) == [second]

@@ -33,7 +33,7 @@ def move(tx: Tx, params: MoveParams) -> MoveResult | QueuedJob:
     """Returns the job behind the gap if too many jobs would have to be renumbered in one transaction; `engine/moves`
     then makes room."""
     _check(params)
-    job = _queued(tx, params.job_id, "$.job_id")
+    job = _queued(tx, params.job_id)
     before, after = gap = _gap(tx, params, job)
     if _is_there(job, gap, is_end=params.to is not None):
         return MoveResult(job.position, job.priority)
@@ -62,11 +62,12 @@ def _check(params: MoveParams) -> None:
         raise InvalidParams(problem, "name one", path="$")
 
 
-def _queued(tx: Tx, prefix: str, path: str) -> QueuedJob:
+def _queued(tx: Tx, prefix: str, **path: str) -> QueuedJob:
+    """`path`: of the field that names it, for the refusal."""
     number, job_id, current = find.job(tx, prefix)
     if current != state.QUEUED:
         hint = HINTS.get(current, "it has ended; only QUEUED jobs can be moved")
-        raise NotQueued(f"job {job_id} is {current}", hint, job_id=job_id, path=path)
+        raise NotQueued(f"job {job_id} is {current}", hint, job_id=job_id, **path)
     return QueuedJob(*tx.execute(READ, (number,)).fetchone())
 
 
@@ -74,7 +75,7 @@ def _gap(tx: Tx, params: MoveParams, job: QueuedJob) -> Gap:
     if params.to is not None:
         return (None, first(tx, job)) if params.to == "front" else (last(tx, job), None)
     name = "before" if params.before is not None else "after"
-    other = _queued(tx, params.before or params.after or "", f"$.{name}")
+    other = _queued(tx, params.before or params.after or "", path=f"$.{name}")
     if other.number == job.number:
         raise InvalidParams("a job cannot be put beside itself", "name another job", path=f"$.{name}")
     if other.queue != job.queue:
