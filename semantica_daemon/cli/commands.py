@@ -41,19 +41,11 @@ the daemon
   status   one screen of everything                  stop     stop it, after the grace period of its jobs; also restart
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
   queue    list, pause, resume, set slots, delete    config   the configuration in use; reload
-<<<<<<< HEAD
   workers  external workers, and what they run       paths    where the files and the socket are; also version
   rpc      call any method                           service  start it at login, by systemd or launchd
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
 `semantica help COMMAND` shows the options, with examples; `semantica completions SHELL` is for the TAB key.
-=======
-  rpc      call any method                           paths    where the files and the socket are; also version
-  version  of this command and its protocol          service  start it at login, by systemd or launchd
-
-A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
-`semantica help COMMAND` shows its options, with examples; `semantica completions SHELL` is for the TAB key.
->>>>>>> c7745d4 (semantica move, edit, hold, release and archive; add --hold)
 """
 
 EXIT_CODES = """\
