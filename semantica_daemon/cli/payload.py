@@ -77,7 +77,7 @@ def _handler(arguments: Any) -> Json:
 
 def _for_worker(found: Json, arguments: Any) -> Json:
     """A worker has an environment of its own, so only the variables that are named are sent."""
-    variables = _named_texts(arguments)
+    variables = named_texts(arguments)
     return {**found, "execution_mode": "EXTERNAL"} | ({"env_vars": variables} if variables else {})
 
 
