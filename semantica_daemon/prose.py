@@ -109,6 +109,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "debounce": _debounced,
     "turn": lambda _: "the previous job of its schedule has ended",
     "held": lambda _: "it is released",
+    "reserved": lambda facts: f"the reservation of {_holder(facts)} has ended",
     "lane": lambda _: "the job before it in its lane has ended",
     "parent": lambda facts: f"{_job(facts)} {_end(facts)}",
     "parents": lambda facts: f"{_more_jobs(facts)} {'has' if facts['count'] == 1 else 'have'} ended",
@@ -130,6 +131,7 @@ SHORT: dict[str, Callable[[Facts, Callable[[int | None], str]], str]] = {
     "condition": lambda facts, clock: f"after {_event(facts)}",
     "turn": lambda facts, clock: f"after {_job(facts)}",
     "held": lambda facts, clock: "when released",
+    "reserved": lambda facts, clock: f"after {_job(facts)}" if _job(facts) else f"by {clock(_number(facts, 'at'))}",
     "lane": lambda facts, clock: f"after {_job(facts)}",
     "parent": lambda facts, clock: f"after {_job(facts)}",
     "parents": lambda facts, clock: f"after {_more_jobs(facts)}",
@@ -155,6 +157,11 @@ def _job(facts: Facts) -> str:
 
 def _more_jobs(facts: Facts) -> str:
     return count(_number(facts, "count"), "more job")
+
+
+def _holder(facts: Facts) -> str:
+    """Who holds a reservation: the job that runs under it, or the client that has acquired it."""
+    return _job(facts) or str(facts["reserved_by"])
 
 
 def _until(facts: Facts, now: int) -> str:
@@ -298,6 +305,7 @@ RENDERERS: dict[str, Callable[[Facts, int, Clock], str]] = {
     "power": lambda facts, now, clock: str(facts.get("detail") or "the machine has to be on mains power"),
     "turn": lambda facts, now, clock: f"{_job(facts)} of the same schedule has not ended",
     "held": lambda facts, now, clock: f"held since {clock(_number(facts, 'since'))}" if facts.get("since") else "held",
+    "reserved": lambda facts, now, clock: f"reserved by {_holder(facts)} until {clock(_number(facts, 'at'))}",
     "paused": _paused,
     "lane": _lane,
     "parent": _parent,

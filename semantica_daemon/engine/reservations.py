@@ -11,9 +11,9 @@ from semantica_daemon.engine.feed import RESERVATION_END, Feed
 from semantica_daemon.engine.readers import Readers
 from semantica_daemon.errors import RequestCancelled, Reserved
 from semantica_daemon.model.admission import AdmittedJob
+from semantica_daemon.model.reservation import taken
 from semantica_daemon.store import reads
 from semantica_daemon.store.database import LARGE, Command
-from semantica_daemon.store.reservations import taken
 from semantica_daemon.store.writes.direct import execute
 from semantica_daemon.store.writes.reservations import acquire, release
 from semantica_daemon.wire.job import Ack

@@ -13,6 +13,7 @@ from semantica_daemon import prose
 from semantica_daemon.model import state
 from semantica_daemon.model.job import JOB_END
 from semantica_daemon.model.machine import MachineStatus
+from semantica_daemon.model.reservation import Reservation
 from semantica_daemon.wire.job_view import Condition
 from semantica_daemon.wire.reason import Explanation, Reason
 
@@ -80,6 +81,7 @@ class JobSituation(Struct, frozen=True, kw_only=True):
     failed_member: str | None = None
     held_at: int | None = None
     archived_at: int | None = None
+    reservation: Reservation | None = None
     rooms: tuple[FullRoom, ...] = ()
     rates: tuple[FullRate, ...] = ()
     is_external: int = 0
@@ -126,12 +128,24 @@ def _reasons(job: JobSituation, machine: MachineStatus, now: int) -> list[Reason
         others = [*held, *_time(job, now), *parents, *_events(job), *_machine(job, machine), *turn]
         return others or [Reason("time", at=now)]
     if job.state == state.QUEUED:
-        paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
-        waits = _workers(job) if job.is_external else _ahead(job)
-        return [*paused, *_lane(job), *_limits(job, now), *waits] or [Reason("ahead", ahead=0, queue=job.queue)]
+        return _queued(job, now) or [Reason("ahead", ahead=0, queue=job.queue)]
     if job.state == state.RUNNING:
         return [_running(job)]
     return [_ended(job), *([] if job.archived_at is None else [Reason("archived", at=job.archived_at)])]
+
+
+def _queued(job: JobSituation, now: int) -> list[Reason]:
+    beside = [*_lane(job), *_limits(job, now)]
+    if job.reservation is not None and job.reservation.job_id == job.job_id:
+        return beside  # it needs no slot, and no pause holds it back
+    reserved = [] if job.reservation is None else [reserved_reason(job.reservation)]
+    paused = [Reason("paused", at=job.resume_at, queue=None if job.all_paused else job.queue)] if job.paused else []
+    waits = _workers(job) if job.is_external else _ahead(job)
+    return [*reserved, *paused, *beside, *waits]
+
+
+def reserved_reason(active: Reservation) -> Reason:
+    return Reason("reserved", at=active.expires_at, reserved_by=active.reserved_by, job_id=active.job_id)
 
 
 def _lane(job: JobSituation) -> list[Reason]:
@@ -245,6 +259,8 @@ def _estimate(job: JobSituation, reasons: list[Reason], now: int) -> int | None:
     if job.state != state.QUEUED or is_unknown or (job.paused and job.resume_at is None):
         return None
     begins = max(now, job.resume_at or 0) if job.paused else now
+    if job.reservation is not None and job.reservation.job_id != job.job_id:
+        begins = max(begins, job.reservation.expires_at)
     own = [run for run in job.running if run.queue == job.queue]
     took = None if job.recent_run_ms is None else max(job.recent_run_ms, *(now - run.started_at for run in own), 0)
     starts = [

@@ -10,8 +10,9 @@ from msgspec.json import encode
 
 from semantica_daemon.errors import ReservationNotFound, RunNotFound
 from semantica_daemon.model.event import Filter, StoredEvent
+from semantica_daemon.model.reservation import Reservation
 from semantica_daemon.store import counts, find, rows
-from semantica_daemon.store.reservations import ACTIVE, Reservation
+from semantica_daemon.store.reservations import ACTIVE
 from semantica_daemon.wire.admin import QueueStats
 from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.reservation import ReservationView

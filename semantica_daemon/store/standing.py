@@ -159,6 +159,7 @@ async def _read_context(db: Connection, job_id: str, job: dict[str, Any], rules:
         **await _awaited(db, job_id),
     }
     if job["state"] == "QUEUED":
+        found["reservation"] = await reads.active_reservation(db)
         found |= await _before(db, job)
         found |= await full_rooms(db, job, [(*row[:2], *row[4:]) for row in running], rules)
     if job["state"] == "CANCELLED":

@@ -10,13 +10,14 @@ from semantica_daemon.wire.types import about
 class Reason(Struct, frozen=True, omit_defaults=True):
     """`kind` is for programs, `message` for people; `prose` renders the message from the other fields, the facts."""
 
-    kind: Annotated[str, about("time, retry, event, idle, power, held, paused, lane, key, group, rate, slots, ...")]
+    kind: Annotated[str, about("time, event, idle, power, held, reserved, paused, lane, key, group, rate, slots, ...")]
     message: Annotated[str, about("the reason as a sentence")] = ""
     at: Annotated[int | None, about("instant that it waits for, epoch ms")] = None
     since: Annotated[int | None, about("since when it is held, epoch ms")] = None
     job_id: Annotated[str | None, about("the other job that it is about")] = None
     queue: Annotated[str | None, about("the queue that it is about")] = None
     job_type: Annotated[str | None, about("type of the jobs that it is about")] = None
+    reserved_by: Annotated[str | None, about("holder of the reservation; job_id: of one that runs a job")] = None
     state: Annotated[str | None, about("the state that the other job is in")] = None
     count: Annotated[int | None, about("how many jobs or workers it is about, if they are not named")] = None
     key: Annotated[str | None, about("key of the event that it waits for, or concurrency key that has no room")] = None

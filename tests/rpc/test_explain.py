@@ -126,6 +126,28 @@ async def test_a_paused_queue(desk: Harness, every: bool) -> None:
     assert (found["summary"].endswith("paused"), found["estimated_start_at"]) == (True, None)
 
 
+async def test_a_reservation(desk: Harness) -> None:
+    made = await desk.call("reservation.acquire", reserved_by="deploy", ttl_ms=3_600_000)
+    job_id = (await desk.enqueue())["job_id"]
+    found = await why(desk, job_id)
+    assert found["summary"] == f"reserved by deploy until {on_the_wall(START + 3_600_000)}"
+    assert found["reasons"][0]["reserved_by"] == "deploy"
+    assert (found["queue_position"], found["estimated_start_at"]) == (0, START + 3_600_000)
+    planned = await desk.call("job.plan", job_type="semantica.noop")
+    assert planned["starts_when"] == "when the reservation of deploy has ended and a slot is free"
+    await desk.call("reservation.release", reservation_id=made["reservation_id"])
+    await desk.settle()
+    assert await desk.state(job_id) == "DONE"
+
+
+async def test_a_job_that_is_executed_directly(desk: Harness) -> None:
+    direct = (await desk.call("job.execute", **HOLD, wait_for="start"))["job"]
+    job_id = (await desk.enqueue())["job_id"]
+    found = await why(desk, job_id)
+    assert found["summary"].startswith(f"reserved by job {direct['job_id'][:8]} until ")
+    assert found["reasons"][0]["job_id"] == direct["job_id"]
+
+
 async def test_a_queue_that_is_paused_twice_resumes_by_itself_only_when_both_pauses_do(desk: Harness) -> None:
     await desk.call("queue.pause", resume_after_ms=1000)
     await desk.call("queue.pause", queue="build")

@@ -25,7 +25,7 @@ VIEW = {
 BY_NAME = {method.name: method for method in METHODS}
 SHAPED = re.compile(r"(progress|error)_\w+")
 OWN = {
-    "number", "stop_state", "event_count", "last_event", "unmet", "is_delay", "postponed_since", "claim_class",
+    "number", "ended", "stop_state", "event_count", "last_event", "unmet", "is_delay", "postponed_since", "claim_class",
     "blocked_by", "spec", "environment_id",
 }  # fmt: skip
 

@@ -82,6 +82,7 @@ class AdminMethods(Struct, frozen=True, kw_only=True):
             "slots": self.limits.max_slots,
             "sequence": self.feed.newest,
             "pid": os.getpid(),
+            "reservation": await self.readers.query(reads.reservation, None),
         }
         return Stats(await self.readers.query(reads.stats), system)
 

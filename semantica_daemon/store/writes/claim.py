@@ -4,10 +4,10 @@ that queued it, opened its last gate or freed a slot for it. A job is never RUNN
 from typing import Any
 
 from semantica_daemon.model import state
+from semantica_daemon.model.reservation import Reservation
 from semantica_daemon.store import run_transition, transition
 from semantica_daemon.store.counts import EVERY_QUEUE
 from semantica_daemon.store.ready import BLOCKED, WIDTH, Place, Source
-from semantica_daemon.store.reservations import Reservation
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes.reservations import settle

@@ -4,7 +4,7 @@ whether a slot is free or not; the transaction that ends it releases the reserva
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.direct import check_direct
-from semantica_daemon.store.reservations import taken
+from semantica_daemon.model.reservation import taken
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.store.writes import reservations, templates
 from semantica_daemon.store.writes.decide import decide_direct

@@ -7,7 +7,7 @@ from semantica_daemon.errors import InvalidParams, Refusal
 from semantica_daemon.model import start, state
 from semantica_daemon.model.admission import AdmittedJob
 from semantica_daemon.model.planner import Lane, Live, Plan
-from semantica_daemon.model.reason import rendered
+from semantica_daemon.model.reason import rendered, reserved_reason
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import chains, gather, transition
 from semantica_daemon.store.tx import StopRun, Tx
@@ -127,6 +127,8 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     job = chains.with_gates(tx, job, planned)
     begins = _begins(tx, job, decided)
     reasons = start.start_reasons(job, begins, tx.now, decided.lane_busy(job.spec.job_type))
+    if tx.reservations.active is not None and begins.state == state.QUEUED:
+        reasons.insert(0, reserved_reason(tx.reservations.active))
     return Forecast(
         planned.supersede,
         planned.interrupt,

@@ -6,7 +6,7 @@
 import msgspec
 
 from semantica_daemon.errors import ReservationNotFound, ReservationOver
-from semantica_daemon.store.reservations import Reservation, taken
+from semantica_daemon.model.reservation import Reservation, taken
 from semantica_daemon.store.tx import Tx
 from semantica_daemon.wire.reservation import Acquired, AcquireParams, ReleaseParams, ReservationView
 
@@ -27,7 +27,7 @@ SELECT reservation_id, reserved_by, status, reserved_at, expires_at, job_id
 FROM direct_reservations
 WHERE reservation_id = ?
 """
-LIVE_JOB = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NULL"
+LIVE_JOB = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NULL AND held_at IS NULL"
 
 
 def acquire(tx: Tx, params: AcquireParams) -> Acquired:
@@ -88,13 +88,13 @@ def _active(tx: Tx, reservation_id: str, reserved_by: str | None) -> Reservation
 
 
 def settle(tx: Tx) -> None:
-    """Ends the ACTIVE reservation if its time is over or its job has ended."""
+    """Ends the ACTIVE reservation if its time is over, or its job has ended or is held."""
     end_if_over(tx)
     active = tx.reservations.active
     if active is None or active.job_id is None:
         return
     if tx.execute(LIVE_JOB, (active.job_id,)).fetchone() is None:
-        end(tx, active, "RELEASED", f"job {active.job_id} has ended")
+        end(tx, active, "RELEASED", f"job {active.job_id} needs it no longer")
 
 
 def end_if_over(tx: Tx) -> None:
