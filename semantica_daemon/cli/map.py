@@ -8,14 +8,14 @@ import time
 from contextlib import suppress
 
 from semantica_daemon import prose
-from semantica_daemon.cli import map_options, map_start
+from semantica_daemon.cli import map_earlier, map_options, map_start
 from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.interrupts import Detached
 from semantica_daemon.cli.map_intake import MapIntake
 from semantica_daemon.cli.map_interrupts import MapInterrupts
 from semantica_daemon.cli.map_items import Items
-from semantica_daemon.cli.map_record import MapRecord, MapRecords
+from semantica_daemon.cli.map_record import MapRecords
 from semantica_daemon.cli.map_run import MapRun
 from semantica_daemon.cli.map_view import MapView
 from semantica_daemon.cli.payload import folder
@@ -39,10 +39,14 @@ def run(arguments: Any, terminal: Terminal) -> int:
     record, is_resumed = map_start.record_of(pipeline, records, name, command, cwd, resumes)
     if arguments.jobs:
         arguments.queue = map_start.limited_queue(pipeline, record, arguments.jobs, arguments.queue)
-    run = _map_run(arguments, terminal, pipeline, record, items)
-    run.is_resumed, run.adopts = is_resumed, items is None
+    spec = map_options.job_spec(arguments, record.command, record.label)
+    intake = MapIntake(pipeline, items or Items([]), Template(record.command), spec, arguments.duplicates)
+    view = MapView(arguments, terminal, intake.texts)
+    run = MapRun(pipeline, record, intake, view, arguments.halt, arguments.keep_order)
+    run.is_resumed = is_resumed
     run.runs_again = (*RUN_AGAIN, "FAILED") if arguments.resume_failed else RUN_AGAIN
-    return _follow(pipeline, records, run, terminal)
+    earlier = map_earlier.EarlierJobs(pipeline, run, intake) if items is None else None
+    return _Following(pipeline, records, run, terminal).follow(earlier)
 
 
 def _print_commands(command: list[str], items: Items, terminal: Terminal) -> int:
@@ -53,47 +57,58 @@ def _print_commands(command: list[str], items: Items, terminal: Terminal) -> int
     return 0
 
 
-def _map_run(arguments: Any, terminal: Terminal, pipeline: Pipeline, record: MapRecord, items: Items | None) -> MapRun:
-    spec = map_options.job_spec(arguments, record.command, record.label)
-    environment = spec.pop("environment", None)
-    template = Template(record.command)
-    intake = MapIntake(pipeline, items or Items([]), template, spec, environment, arguments.duplicates)
-    view = MapView(arguments, terminal, intake.texts)
-    return MapRun(pipeline, record, intake, view, arguments.halt, arguments.keep_order)
+class _Following:
+    """Follows a map and turns how that ends into an exit code."""
 
+    def __init__(self, pipeline: Pipeline, records: MapRecords, run: MapRun, terminal: Terminal) -> None:
+        self._pipeline = pipeline
+        self._records = records
+        self._run = run
+        self._record = run.record
+        self._began = time.monotonic()
+        self._interrupts = MapInterrupts(terminal, run)
 
-def _follow(pipeline: Pipeline, records: MapRecords, run: MapRun, terminal: Terminal) -> int:
-    record, began = run.record, time.monotonic()
+    def follow(self, earlier: map_earlier.EarlierJobs | None) -> int:
+        """`earlier`: of a map that is resumed without its items."""
+        try:
+            self._begin(earlier)
+            self._run.follow(self._keep)
+            self._keep()
+            map_start.remove_queue(self._pipeline, self._record)
+        except Detached:
+            self._keep()
+            return self._interrupts.exit_code
+        except BrokenPipeError:  # as `run` does
+            with suppress(CallRefused, ConnectionLost):
+                label, reason = self._record.label, "nobody reads its output"
+                self._pipeline.call("job.cancel", chain_group_id=label, reason=reason)
+            raise
+        except ConnectionLost as lost:
+            self._keep()
+            raise self._lost(lost) from None
+        self._run.summarize(time.monotonic() - self._began)
+        return self._interrupts.exit_code if self._interrupts.has_cancelled else self._run.exit_code()
 
-    def keep() -> None:
-        record.sequence = run.cursor
-        record.taken, record.is_complete = run.taken, run.all_were_taken
-        records.keep(record)
-
-    interrupts = MapInterrupts(terminal, run)
-    try:
+    def _begin(self, earlier: map_earlier.EarlierJobs | None) -> None:
+        run, record = self._run, self._record
         run.begin_at(record.sequence)
-        since = map_start.replay(pipeline, record, run) if run.is_resumed else record.sequence
-        if run.adopts:
-            map_start.adopt_all(pipeline, record, run)
-        map_start.subscribe(pipeline, record, run, since)
-        run.follow(keep)
-        keep()
-        map_start.remove_queue(pipeline, record)
-    except Detached:
-        keep()
-        return interrupts.exit_code
-    except BrokenPipeError:  # as `run` does
-        with suppress(CallRefused, ConnectionLost):
-            pipeline.call("job.cancel", chain_group_id=record.label, reason="nobody reads its output")
-        raise
-    except ConnectionLost as lost:
-        keep()
-        hint = f"`semantica map --resume {record.name}` goes on with it"
-        problem = f"{lost}; {prose.count(run.left, 'item')} of map {record.name} had not ended"
-        raise CommandFailed(problem, hint, NO_DAEMON) from None
-    run.summarize(time.monotonic() - began)
-    return interrupts.exit_code if interrupts.has_cancelled else run.exit_code()
+        since = map_earlier.replay(self._pipeline, record, run) if run.is_resumed else record.sequence
+        if earlier is not None:
+            earlier.take_up()
+        map_earlier.subscribe(self._pipeline, record, run, since)
+
+    def _keep(self) -> None:
+        """Stores how far the map is, for --resume."""
+        run, record = self._run, self._record
+        record.sequence = run.cursor
+        record.taken = max(record.taken, run.taken)
+        record.is_complete = record.is_complete or run.all_were_taken
+        self._records.keep(record)
+
+    def _lost(self, lost: ConnectionLost) -> CommandFailed:
+        name = self._record.name
+        problem = f"{lost}; {prose.count(self._run.left, 'item')} of map {name} had not ended"
+        return CommandFailed(problem, f"`semantica map --resume {name}` goes on with it", NO_DAEMON)
 
 
 COMMAND = Command(

@@ -11,7 +11,7 @@ from functools import partial
 
 from semantica_daemon.cli.job_numbers import JobNumbers
 from semantica_daemon.cli.map_items import Items, Texts
-from semantica_daemon.cli.map_record import item_key
+from semantica_daemon.cli.map_record import item_key, with_turn
 from semantica_daemon.cli.replacement import Template
 from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.json_types import Json
@@ -22,15 +22,14 @@ LARGEST_CALL = 4_000_000  # bytes of items; each may be in its call several time
 MOST_CALLS = 3  # in flight
 TRY_AGAIN_S = 0.5  # when the queue is full
 LONGEST_SUBJECT = 512
+EMPTY = " "  # the subject of the empty item
 
 Batch = list[tuple[int, int]]  # the number of each item, and the turn in which it is run
 OnAck = Callable[[int, int, Json], None]
 
 
 class MapIntake:
-    def __init__(
-        self, pipeline: Pipeline, items: Items, template: Template, spec: Json, environment: Json, duplicates: bool
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, items: Items, template: Template, spec: Json, duplicates: bool) -> None:
         """`spec`: the fields of all jobs, with the label as chain_group_id. `duplicates`: an item that is given twice
         is run twice."""
         self.texts = Texts()
@@ -38,10 +37,11 @@ class MapIntake:
         self._pipeline = pipeline
         self._items = items
         self._template = template
-        self._spec = spec
-        self._shared = {"environment": environment} if environment else {}
+        self._spec = {name: value for name, value in spec.items() if name != "environment"}
+        self._shared = {"environment": spec["environment"]} if "environment" in spec else {}
         self._duplicates = duplicates
         self._again: deque[tuple[int, int]] = deque()
+        self._repeated: dict[int, tuple[str, Json]] = {}  # the key and payload of items that are run as they were
         self._most = MOST_IN_CALL
         self._calls = 0
         self._full_until = 0.0
@@ -72,6 +72,11 @@ class MapIntake:
     def run_again(self, number: int, turn: int) -> None:
         self._again.append((number, turn))
 
+    def repeat(self, number: int, turn: int, key: str, payload: Json) -> None:
+        """Runs an item again that an earlier command has added."""
+        self._repeated[number] = key, payload
+        self._again.append((number, turn))
+
     def send(self, on_ack: OnAck, may_wait: bool) -> None:
         """Adds items as far as calls may be in flight. `may_wait`: more can be read, so a call is filled first."""
         while self._calls < MOST_CALLS and not self._is_stopped and time.monotonic() >= self._full_until:
@@ -98,10 +103,13 @@ class MapIntake:
 
     def _job(self, number: int, turn: int) -> Json:
         item = self.texts[number]
-        key = item_key(self._spec["chain_group_id"], f"{number}\0{item}" if self._duplicates else item, turn)
-        about = {"subject_key": subject_of(item), "generation": number} if item else {}
-        payload = {**self._spec["payload"], "argv": self._template.argv(item, number)}
-        return {**self._spec, **about, "payload": payload, "idempotency_key": key}
+        if number in self._repeated:
+            key, payload = self._repeated[number]
+        else:
+            key = item_key(self._spec["chain_group_id"], f"{number}\0{item}" if self._duplicates else item)
+            payload = {**self._spec["payload"], "argv": self._template.argv(item, number)}
+        about = {"subject_key": subject_of(item), "generation": number}
+        return {**self._spec, **about, "payload": payload, "idempotency_key": with_turn(key, turn)}
 
     def _acked(self, batch: Batch, on_ack: OnAck, reply: Json) -> None:
         self._calls -= 1
@@ -120,7 +128,7 @@ class MapIntake:
 
 
 def subject_of(item: str) -> str:
-    """The item as the subject of its job; a long one is cut and ends with a hash."""
+    """The item as the subject of its job; a long one is cut and ends with a hash, the empty one is a space."""
     if len(item) <= LONGEST_SUBJECT:
-        return item
+        return item or EMPTY
     return f"{item[: LONGEST_SUBJECT - 17]}#{hashlib.sha256(item.encode()).hexdigest()[:16]}"

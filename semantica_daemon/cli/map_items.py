@@ -82,9 +82,14 @@ class Texts:
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._ends = array("Q", [0])
+        self._others: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._ends) - 1
+
+    def put(self, number: int, text: str) -> None:
+        """The text of an item that an earlier command has numbered."""
+        self._others[number] = text
 
     def append(self, text: str) -> int:
         """The number of the item, from 1."""
@@ -94,7 +99,11 @@ class Texts:
 
     def size(self, number: int) -> int:
         """In bytes."""
+        if number in self._others:
+            return len(self._others[number].encode())
         return self._ends[number] - self._ends[number - 1]
 
     def __getitem__(self, number: int) -> str:
+        if number in self._others:
+            return self._others[number]
         return self._bytes[self._ends[number - 1] : self._ends[number]].decode()

@@ -115,7 +115,7 @@ OUTPUT = Group("output", [
 ], "the output of each job is printed as a whole when it has ended")  # fmt: skip
 AGAIN = Group("coming back", [
     Option("--resume NAME", "go on with a map: items that are done are not run again (default: that of this command)",
-           checked_name, nargs="?", const=""),
+           lambda text: text and checked_name(text), nargs="?", const=""),
     Option("--resume-failed", "with --resume: run items that have failed once more"),
     Option("--name NAME", "name of the map (default: by the command and its items)", checked_name),
 ], "Ctrl-C leaves the jobs running; a second one within 2 s cancels them")  # fmt: skip

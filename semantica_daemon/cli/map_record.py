@@ -16,6 +16,7 @@ from semantica_daemon.client.json_types import Json
 from semantica_daemon.paths import Paths, make_private
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+DIGEST = 32  # characters
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -34,6 +35,7 @@ class MapRecord:
         self.taken = 0
         self.is_complete = False
         self.queue = ""  # of its own
+        self.has_turns = False  # items were run again on request
 
     @classmethod
     def make(cls, name: str, command: list[str], cwd: str) -> "MapRecord":
@@ -103,10 +105,20 @@ def derived_name(command: list[str], cwd: str, items: list[str]) -> str:
     return f"{program}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
-def item_key(label: str, item: str, turn: int) -> str:
-    """The idempotency key of an item. `turn`: 1, and one more each time the item is run again on request."""
-    digest = hashlib.sha256(item.encode()).hexdigest()[:32]
-    return f"{label}:{digest}" if turn == 1 else f"{label}:{digest}:{turn}"
+def item_key(label: str, item: str) -> str:
+    """The idempotency key of an item."""
+    return f"{label}:{hashlib.sha256(item.encode()).hexdigest()[:DIGEST]}"
+
+
+def with_turn(key: str, turn: int) -> str:
+    """`turn`: 1, and one more each time the item is run again on request."""
+    return key if turn == 1 else f"{key}:{turn}"
+
+
+def without_turn(key: str) -> tuple[str, int]:
+    """The key of the item, and the turn."""
+    first, _, last = key.rpartition(":")
+    return (key, 1) if len(last) == DIGEST else (first, int(last))
 
 
 def _short(number: int) -> str:

@@ -38,21 +38,20 @@ class MapRun:
         self.wants_cancel = False
         self.is_resumed = False
         self.runs_again: tuple[str, ...] = ()
-        self.adopts = False  # jobs of the map that this command has not added are followed too
+        self.look_up: Callable[[str], None] | None = None  # called with the id of a job that this command has not added
+        self.unknown: dict[str, Event] = {}  # ends of jobs that this command does not know yet
         self._pipeline = pipeline
         self._intake = intake
         self._view = view
         self._halt = halt
         self._output = MapOutput(pipeline, view.open_writer, self._shown, keep_order)
         self._is_ended = bytearray(1)  # by number
-        self._unknown: dict[str, Event] = {}  # ends of jobs whose reply to job.enqueue_many has not come yet
         self._unshown: dict[str, int] = {}  # the sequence of each end that is not shown yet, the first one first
         self._seen = 0
         self._is_halted = False
         self._is_cancelling = False
         self._must_resync = False
         self._first_failed_code = 0
-        self._adopting = 0
         self._kept_at = 0.0
 
     @property
@@ -101,7 +100,7 @@ class MapRun:
         return failed_code(self.failed + self.cancelled)
 
     def _is_finished(self) -> bool:
-        is_all_ended = self._intake.is_done and not self.left and not self._adopting
+        is_all_ended = self._intake.is_done and not self.left and not (self.look_up and self.unknown)
         return is_all_ended and self._output.is_idle and not (self._is_cancelling or self._must_resync)
 
     def _keep_sometimes(self, keep: Callable[[], None]) -> None:
@@ -121,31 +120,35 @@ class MapRun:
         if number := self._intake.numbers.get(job_id):
             self._ended(number, event)
             return
-        self._unknown[job_id] = event
-        if self.adopts:
-            self._adopting += 1
-            self._pipeline.send("job.get", {"job_id": job_id}, self._adopted, lambda _: self._forget(job_id))
+        self.unknown[job_id] = event
+        if self.look_up is not None:
+            self.look_up(job_id)
 
     def on_gap(self) -> None:
         self._must_resync = True
 
-    def adopt(self, job: Json) -> None:
+    def adopt(self, number: int, job_id: str) -> None:
         """Follows a job of the map that an earlier command has added."""
-        number = self._intake.texts.append(job["subject_key"] or "")
-        if self._intake.numbers.add(job["job_id"], number) == number:
+        if not self._intake.numbers.get(job_id):
+            self._intake.numbers.add(job_id, number)
             self._took(number)
-        if event := self._unknown.pop(job["job_id"], None):
-            self._ended(self._intake.numbers.get(job["job_id"]), event)
+        if event := self.unknown.pop(job_id, None):
+            self._ended(number, event)
 
-    def _adopted(self, job: Json) -> None:
-        self._adopting -= 1
-        self.adopt(job)
-
-    def _forget(self, job_id: str) -> None:
-        """Retention has removed the job."""
-        self._adopting -= 1
-        self._unknown.pop(job_id, None)
+    def forget(self, job_id: str) -> None:
+        """The end of this job is not shown."""
+        self.unknown.pop(job_id, None)
         self._unshown.pop(job_id, None)
+
+    def count_earlier(self, done: int = 0, failed: int = 0) -> None:
+        """Items whose end an earlier command has shown."""
+        self.taken += done + failed
+        self.done += done
+        self.failed += failed
+
+    def skip(self, number: int) -> None:
+        """An earlier item that is not waited for with --keep-order."""
+        self._output.skip(number)
 
     def _acked(self, number: int, turn: int, ack: Json) -> None:
         job_id = ack["job_id"]
@@ -155,12 +158,12 @@ class MapRun:
             return
         is_old = self.is_resumed and ack["existing"]
         if is_old and ack["state"] in self.runs_again:
-            self._unknown.pop(job_id, None)
-            self._unshown.pop(job_id, None)
+            self.forget(job_id)
+            self.record.has_turns = True
             self._intake.run_again(number, turn + 1)
             return
         self._took(number)
-        if event := self._unknown.pop(job_id, None):
+        if event := self.unknown.pop(job_id, None):
             self._ended(number, event)
         elif is_old and ack["state"] in ENDED_STATES:  # an earlier command has shown it
             self._count(number, ack["state"])

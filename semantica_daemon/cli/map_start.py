@@ -1,18 +1,14 @@
 """How `semantica map` begins: a new map, or one that goes on (--resume) with the jobs that it has."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 from semantica_daemon.cli.command import Any
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.map_items import Items
 from semantica_daemon.cli.map_record import MapRecord, MapRecords, derived_name
-from semantica_daemon.cli.map_run import PAGE, MapRun
-from semantica_daemon.client.client import END_EVENTS, EVENTS_PAGE, LIVE_STATES
+from semantica_daemon.client.client import LIVE_STATES
 from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA, TEMPORARY
-from semantica_daemon.client.json_types import Any as AnyJson
-from semantica_daemon.client.json_types import Json
 from semantica_daemon.client.pipeline import Pipeline
 
 
@@ -74,42 +70,3 @@ def _refuse_live(pipeline: Pipeline, known: MapRecord) -> None:
     if page["items"]:
         hint = f"`semantica map --resume {known.name}` goes on with it; --name gives this one another name"
         raise CommandFailed(f"map {known.name} is not finished", hint, TEMPORARY)
-
-
-def replay(pipeline: Pipeline, record: MapRecord, run: MapRun) -> int:
-    """Passes on the ends that no command has shown yet; returns the sequence up to which they were."""
-    since = record.sequence
-    while True:
-        page = pipeline.call("event.list", since=since, limit=EVENTS_PAGE, **_filter(record))
-        if page["gap"]:
-            run.on_gap()
-        for event in page["events"]:
-            run.on_event(event)
-        if page["next_sequence"] == since:
-            return since
-        since, record.epoch = page["next_sequence"], page["epoch"]
-
-
-def subscribe(pipeline: Pipeline, record: MapRecord, run: MapRun, since: int) -> None:
-    pipeline.subscribe(run.on_event, run.on_gap, since=since, **_filter(record))
-
-
-def _filter(record: MapRecord) -> Json:
-    return {"epoch": record.epoch, "user_tag": record.label, "event_types": list(END_EVENTS)}
-
-
-def adopt_all(pipeline: Pipeline, record: MapRecord, run: MapRun) -> None:
-    """Follows the jobs of the map that are left, when no items are given."""
-    for job in jobs_of(pipeline, record, list(LIVE_STATES)):
-        run.adopt(job)
-
-
-def jobs_of(pipeline: Pipeline, record: MapRecord, states: list[str]) -> Iterator[Json]:
-    cursor: Json = {}
-    while True:
-        filters = {"chain_group_id": record.label, "state": states, "sort": "oldest", "limit": PAGE}
-        page: AnyJson = pipeline.call("job.list", **filters, **cursor)
-        yield from page["items"]
-        if page["next_cursor"] is None:
-            return
-        cursor = {"cursor": page["next_cursor"]}

@@ -42,12 +42,12 @@ class Line:
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words: str, **env: str) -> "StartedCommand":
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL, **env: str) -> "StartedCommand":
         """Goes on by itself; its streams can be read as they come."""
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             [*COMMAND, *words],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=pipe,
             stderr=pipe,
             env={**self.env, **env},
