@@ -15,6 +15,15 @@ class Halt:
         self.most = most
         self.is_percent = is_percent
 
+    @property
+    def text(self) -> str:
+        """As the option is written."""
+        return f"{self.when},{self.what}={self.most}{'%' if self.is_percent else ''}" if self.most else self.when
+
+    @property
+    def is_at_first_failure(self) -> bool:
+        return self.what == "fail" and self.most == 1 and not self.is_percent
+
     def is_due(self, done: int, failed: int, total: int | None) -> bool:
         """`total`: the number of all items; None while it is not known, when no percentage is due."""
         if self.when == "never":

@@ -11,6 +11,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import map_earlier, map_options, map_start
 from semantica_daemon.cli.command import Any, Command, Terminal
 from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.halt import halt
 from semantica_daemon.cli.interrupts import Detached
 from semantica_daemon.cli.map_intake import MapIntake
 from semantica_daemon.cli.map_interrupts import MapInterrupts
@@ -35,14 +36,13 @@ def run(arguments: Any, terminal: Terminal) -> int:
     records, cwd = MapRecords(terminal.paths), folder(arguments.cwd)
     name = map_start.name_of(arguments, command, cwd, items, records)
     pipeline = Pipeline(terminal.paths, terminal.autostart, terminal.note, wakeup())
-    resumes = arguments.resume is not None
-    record, is_resumed = map_start.record_of(pipeline, records, name, command, cwd, resumes)
-    if arguments.jobs:
-        arguments.queue = map_start.limited_queue(pipeline, record, arguments.jobs, arguments.queue)
+    record, is_resumed = map_start.record_of(pipeline, records, name, command, cwd, arguments)
+    if arguments.jobs not in (None, record.jobs):
+        terminal.note(f"map {name} goes on with --jobs {record.jobs}, as it was begun")
     spec = map_options.job_spec(arguments, record.command, record.label)
     intake = MapIntake(pipeline, items or Items([]), Template(record.command), spec, arguments.duplicates)
     view = MapView(arguments, terminal, intake.texts)
-    run = MapRun(pipeline, record, intake, view, arguments.halt, arguments.keep_order)
+    run = MapRun(pipeline, record, intake, view, arguments.halt or halt(record.halt), arguments.keep_order)
     run.is_resumed = is_resumed
     run.runs_again = (*RUN_AGAIN, "FAILED") if arguments.resume_failed else RUN_AGAIN
     earlier = map_earlier.EarlierJobs(pipeline, run, intake) if items is None else None
@@ -74,7 +74,6 @@ class _Following:
             self._begin(earlier)
             self._run.follow(self._keep)
             self._keep()
-            map_start.remove_queue(self._pipeline, self._record)
         except Detached:
             self._keep()
             return self._interrupts.exit_code

@@ -10,7 +10,7 @@ from semantica_daemon.client.exit_codes import INTERRUPTED, SIGNALLED
 
 
 class MapInterrupts:
-    """Handles signals from its construction on; before `map_is_known` they end the command as usual."""
+    """Handles signals from its construction on."""
 
     def __init__(self, terminal: Terminal, run: MapRun) -> None:
         self.exit_code = INTERRUPTED
@@ -26,10 +26,13 @@ class MapInterrupts:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         name = self._run.record.name
         if self.has_cancelled:
-            self._detach(f"map {name} is still ending; `semantica map --resume {name}` waits for its end")
+            self._terminal.note(f"map {name} is still ending; `semantica map --resume {name}` waits for its end")
+            return self._detach()
+        if self._run.wants_detach:
+            raise Detached
         self._terminal.note(self._goes_on(name, number == signal.SIGINT))
         if number != signal.SIGINT or next_signal(AGAIN_WITHIN_S) != signal.SIGINT:
-            raise Detached
+            return self._detach()
         self.has_cancelled = self._run.wants_cancel = True
         self._terminal.note(f"cancelling map {name}; another Ctrl-C stops waiting for its end")
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -42,6 +45,9 @@ class MapInterrupts:
         left = prose.count(self._run.left, "item")
         return f"map {name} goes on, {left} {'is' if self._run.left == 1 else 'are'} left; {again}{cancel}"
 
-    def _detach(self, note: str) -> None:
-        self._terminal.note(note)
-        raise Detached
+    def _detach(self) -> None:
+        """At once, or when the output that is being written is complete; then only another signal is at once."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        if not self._run.is_printing or self._run.wants_detach:
+            raise Detached
+        self._run.wants_detach = True

@@ -95,11 +95,10 @@ ITEMS = Group("items", [
     Option("--duplicates", "run an item that is given twice twice (default: once)"),
 ])  # fmt: skip
 RUNS = Group("how they are run", [
-    Option("-j, --jobs N", "at most N at once, or a percentage of the processors (0: as the queue allows)", jobs,
-           default=0),
+    Option("-j, --jobs N", "at most N at once, or a percentage of the processors (0: as the queue allows)", jobs),
     Option("--retries N", "run an item up to N times until it succeeds (1)", positive, default=1),
     Option("--halt WHEN", "when to give up: never, soon,fail=N (let running jobs end) or now,fail=N (cancel them); "
-           "success=N and done=N instead of fail, N also as a percentage", halt.halt, default=halt.Halt()),
+           "success=N and done=N instead of fail, N also as a percentage", halt.halt),
     Option("--on-interrupt {requeue,fail}",
            "an item that is running when the daemon is stopped or dies is run again (requeue), or fails"),
     *(one for one in job_options.RUNS.options if one.dest == "backoff"),

@@ -34,7 +34,8 @@ class MapRecord:
         self.epoch = ""
         self.taken = 0
         self.is_complete = False
-        self.queue = ""  # of its own
+        self.jobs = 0
+        self.halt = "never"
         self.has_turns = False  # items were run again on request
 
     @classmethod

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from semantica_daemon.cli import outcome
 from semantica_daemon.cli.halt import Halt, failed_code
+from semantica_daemon.cli.interrupts import Detached
 from semantica_daemon.cli.map_intake import MapIntake
 from semantica_daemon.cli.map_output import EndedJob, MapOutput
 from semantica_daemon.cli.map_record import MapRecord
@@ -36,6 +37,8 @@ class MapRun:
         self.taken = 0  # items, each once
         self.duplicates = 0
         self.wants_cancel = False
+        self.wants_detach = False
+        self.is_printing = False  # when a signal must not interrupt it, or a job's output would be printed again
         self.is_resumed = False
         self.runs_again: tuple[str, ...] = ()
         self.look_up: Callable[[str], None] | None = None  # called with the id of a job that this command has not added
@@ -48,6 +51,8 @@ class MapRun:
         self._is_ended = bytearray(1)  # by number
         self._unshown: dict[str, int] = {}  # the sequence of each end that is not shown yet, the first one first
         self._seen = 0
+        self._earlier_done = 0  # before this command began
+        self._earlier_failed = 0
         self._is_halted = False
         self._is_cancelling = False
         self._must_resync = False
@@ -73,7 +78,7 @@ class MapRun:
         ready: list[int] = []
         while True:
             self._intake.send(self._acked, may_wait=bool(ready))
-            self._output.pump()
+            self._print()
             self._cancel_if_wanted()
             if self._is_finished():
                 return
@@ -84,6 +89,13 @@ class MapRun:
                 self._intake.read()
             if self._must_resync:
                 self._resync()
+
+    def _print(self) -> None:
+        self.is_printing = True
+        self._output.pump()
+        self.is_printing = False
+        if self.wants_detach:
+            raise Detached
 
     def _draw(self) -> None:
         total = self.taken if self._intake.is_done else max(self.taken, len(self._intake.texts))
@@ -145,6 +157,8 @@ class MapRun:
         self.taken += done + failed
         self.done += done
         self.failed += failed
+        self._earlier_done += done
+        self._earlier_failed += failed
 
     def skip(self, number: int) -> None:
         """An earlier item that is not waited for with --keep-order."""
@@ -165,8 +179,10 @@ class MapRun:
         self._took(number)
         if event := self.unknown.pop(job_id, None):
             self._ended(number, event)
-        elif is_old and ack["state"] in ENDED_STATES:  # an earlier command has shown it
-            self._count(number, ack["state"])
+        elif is_old and ack["state"] in ENDED_STATES:
+            self._is_ended[number] = 1
+            self.taken -= 1
+            self.count_earlier(done=ack["state"] == "DONE", failed=ack["state"] != "DONE")
             self._output.skip(number)
 
     def _took(self, number: int) -> None:
@@ -180,7 +196,8 @@ class MapRun:
         has_run = state not in NEVER_RAN or "run_id" in (event["payload"] or {})
         self._output.add(EndedJob(number, event["job_id"] or "", state), has_run)
         total = self.taken if self._intake.is_done else None
-        if not self._is_halted and self._halt.is_due(self.done, self.failed, total):
+        done, failed = self.done - self._earlier_done, self.failed - self._earlier_failed
+        if not self._is_halted and self._halt.is_due(done, failed, total):
             self._is_halted = True
             self._stop({"only_waiting": True} if self._halt.when == "soon" else {}, "--halt")
 

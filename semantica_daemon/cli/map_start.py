@@ -1,13 +1,11 @@
 """How `semantica map` begins: a new map, or one that goes on (--resume) with the jobs that it has."""
 
-from contextlib import suppress
-
 from semantica_daemon.cli.command import Any
 from semantica_daemon.cli.errors import CommandFailed
+from semantica_daemon.cli.halt import Halt
 from semantica_daemon.cli.map_items import Items
 from semantica_daemon.cli.map_record import MapRecord, MapRecords, derived_name
 from semantica_daemon.client.client import LIVE_STATES
-from semantica_daemon.client.errors import CallRefused
 from semantica_daemon.client.exit_codes import DATA, TEMPORARY
 from semantica_daemon.client.pipeline import Pipeline
 
@@ -26,12 +24,12 @@ def name_of(arguments: Any, command: list[str], cwd: str, items: Items | None, r
 
 
 def record_of(
-    pipeline: Pipeline, records: MapRecords, name: str, command: list[str], cwd: str, resumes: bool
+    pipeline: Pipeline, records: MapRecords, name: str, command: list[str], cwd: str, arguments: Any
 ) -> tuple[MapRecord, bool]:
     """The record of the map, which is stored, and whether the map has jobs already."""
     with records.locked(name):
         known = records.find(name)
-        if known is not None and resumes:
+        if known is not None and arguments.resume is not None:
             if command and command != known.command:
                 problem = f"map {name} runs another command: {' '.join(known.command)}"
                 raise CommandFailed(problem, "resume it with that command, or give this map another --name", DATA)
@@ -44,24 +42,18 @@ def record_of(
         record = MapRecord.make(name, command, cwd)
         newest = pipeline.call("event.list", sort="newest", limit=1)
         record.sequence, record.epoch = newest["next_sequence"], newest["epoch"]
+        _set_policy(pipeline, record, arguments.jobs or 0, arguments.halt or Halt())
         records.keep(record)
         return record, False
 
 
-def limited_queue(pipeline: Pipeline, record: MapRecord, jobs: int, given: str | None) -> str:
-    """The queue of a map with --jobs: one of its own, with so many slots."""
-    if given is not None:
-        raise CommandFailed("--queue and --jobs are both given", "the slots of the queue limit its jobs")
-    record.queue = f"map.{record.name}"[:64]
-    pipeline.call("queue.configure", queue=record.queue, slots=jobs)
-    return record.queue
-
-
-def remove_queue(pipeline: Pipeline, record: MapRecord) -> None:
-    """After the end of the map. A queue in use stays: the map goes on elsewhere."""
-    if record.queue:
-        with suppress(CallRefused):
-            pipeline.call("queue.delete", queue=record.queue)
+def _set_policy(pipeline: Pipeline, record: MapRecord, jobs: int, halt: Halt) -> None:
+    """Of a new map: how many of its jobs run at once, and whether the daemon itself starts no more after a failure."""
+    record.jobs, record.halt = jobs, halt.text
+    if jobs or halt.is_at_first_failure:
+        limit = {"max_parallel": jobs} if jobs else {}
+        on_failure = "stop" if halt.is_at_first_failure else "continue"
+        pipeline.call("group.create", chain_group_id=record.label, on_failure=on_failure, **limit)
 
 
 def _refuse_live(pipeline: Pipeline, known: MapRecord) -> None:

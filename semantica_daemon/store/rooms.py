@@ -95,8 +95,11 @@ class Rooms:
                 return (queue, key), None
             if self._counts.has_rates and (opens_at := self._opening(queue, key, now)) is not None:
                 return (queue, key), opens_at
-        if group is not None and (limit := self.policy(group).limit) is not None:
-            return ((GROUP, group), None) if self._running.get((GROUP, group), 0) >= limit else None
+        if group is not None:
+            if group in self.stopping:  # its jobs are being cancelled, some in each transaction
+                return (GROUP, group), None
+            if (limit := self.policy(group).limit) is not None and self._running.get((GROUP, group), 0) >= limit:
+                return (GROUP, group), None
         return None
 
     def queue_opens_at(self, queue: str, now: int) -> int | None:

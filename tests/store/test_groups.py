@@ -179,6 +179,19 @@ def test_a_large_group_is_stopped_in_several_transactions(wide: Store) -> None:
     wide.database._load()
 
 
+def test_no_member_starts_while_a_large_group_is_being_stopped(wide: Store) -> None:
+    made(wide, on_failure="stop")
+    failing = begin(wide, chain_group_id="g")
+    ids = members(wide, 3 * groups.MOST)
+    end(wide, failing, HOPELESS)
+    (later,) = members(wide, 1)
+    started = claimed_ids(wide)
+    settle(wide)
+    assert started == [], "while some are not cancelled yet"
+    assert states(wide, *ids) == ["CANCELLED"] * len(ids)
+    assert claimed_ids(wide) == [later]
+
+
 def test_a_group_is_created_once(wide: Store) -> None:
     assert made(wide, mode="sequential").created
     assert not made(wide, mode="sequential").created

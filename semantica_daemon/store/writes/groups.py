@@ -57,4 +57,5 @@ def stop_members(tx: Tx, most: int = MOST) -> None:
         if len(rows) < most:
             tx.execute(ALL_STOPPED, (group,))
             tx.rooms.stopping.discard(group)
+            tx.room_freed((GROUP, group))
         most -= len(rows)
