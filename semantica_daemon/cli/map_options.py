@@ -20,11 +20,6 @@ SHARED_FIELDS = (
     "queue", "priority", "timeout_ms", "grace_ms", "backoff_max_ms", "leftovers", "limits.memory_bytes",
     "limits.cpu_percent", "limits.nice",
 )  # fmt: skip
-# What `payload` asks for besides, and a map has no options for.
-NOT_GIVEN = {
-    "type": None, "payload": None, "stdin": False, "env_all": False, "subject": None, "newest_wins": None,
-    "template": None,
-}  # fmt: skip
 
 
 def jobs(text: str) -> int:
@@ -70,7 +65,7 @@ def _stream(arguments: Any, terminal: Terminal) -> int:
 
 def job_spec(arguments: Any, command: list[str], label: str) -> Json:
     """The fields that the jobs of all items have."""
-    arguments.__dict__.update(NOT_GIVEN, command=command)
+    arguments.__dict__.update({**_not_given(), **arguments.__dict__, "command": command})
     spec: Json = {"priority": PRIORITY, "on_interrupt": "requeue"}
     limits: Json = {}
     for field in SHARED_FIELDS:
@@ -86,6 +81,14 @@ def job_spec(arguments: Any, command: list[str], label: str) -> Json:
     keys = {"idempotency_match": "key", "idempotency_ttl_ms": KEY_TTL_MS}
     spec |= arguments.backoff or {}
     return {**spec, **({"limits": limits} if limits else {}), **labels, **keys, **payload.fields(arguments)}
+
+
+def _not_given() -> Json:
+    """The options of `add`, on which `payload` depends, as they are when they are not given."""
+    groups = [one if isinstance(one, Group) else Group("", [one]) for one in job_options.OF_ADD]
+    options = [one for group in groups for one in group.options]
+    is_flag = {one.dest: one.settings.get("action") == "store_true" for one in options}
+    return {one.dest: one.settings.get("default", False if is_flag[one.dest] else None) for one in options}
 
 
 COMMAND = Option("command COMMAND", "the command and its arguments; ::: begins the items", nargs=argparse.REMAINDER)
