@@ -32,9 +32,13 @@ def stored_rules(slots: int | None, on_running: Any, max_queued: int | None, rat
 
 
 def key_rules(keys: Keys | None) -> dict[str, KeyRule]:
-    """By pattern, with the longest first, which is the most specific."""
+    """By pattern, the most specific first: the longest, of those of one length the one with fewer wildcards."""
     rules = {pattern: _key_rule(rule) for pattern, rule in (keys or {}).items() if rule is not None}
-    return {pattern: rules[pattern] for pattern in sorted(rules, key=lambda pattern: (-len(pattern), pattern))}
+    return {pattern: rules[pattern] for pattern in sorted(rules, key=_specificity)}
+
+
+def _specificity(pattern: str) -> tuple[int, int, str]:
+    return -len(pattern), sum(map(pattern.count, "*?[")), pattern
 
 
 def _key_rule(given: int | KeyRule) -> KeyRule:

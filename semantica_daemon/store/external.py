@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from semantica_daemon.model.machine import Facts
 from semantica_daemon.store.counts import Counts
-from semantica_daemon.store.ready import CHANGED, NEEDS_IDLE, NEEDS_MAINS, Place
+from semantica_daemon.store.ready import CHANGED, NEEDS_IDLE, NEEDS_MAINS, Place, first_place
 from semantica_daemon.store.rooms import Room, Rooms
 
 ROOM = "worker:"
@@ -67,8 +67,8 @@ class ExternalQueues:
         for kept in (self._heaps, self._parked, self._parked_in):
             kept.clear()
         self._openings.clear()
-        rows = connection.execute(HEADS).fetchall()
-        self._best = {_decode(name.removeprefix(ROOM)): (-priority, 0, 0, "") for name, priority in rows}
+        rows = enumerate(connection.execute(HEADS).fetchall())
+        self._best = {_decode(name.removeprefix(ROOM)): first_place(rank, n) for n, (name, rank) in rows}
 
     def next_opening(self, now: int) -> int | None:
         """When a rate, for which a source is parked, allows the next start."""

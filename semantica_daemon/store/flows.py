@@ -83,7 +83,7 @@ class Flows:
         if line is None:
             return
         line.claimed = max(line.claimed, position)
-        if line.last.get(key, position + 1) <= line.claimed:
+        if key in line.last and line.last[key] <= line.claimed:
             del line.last[key]
         if not line.last or line.last.keys() == {None}:
             del self.lines[(queue, priority)]

@@ -42,6 +42,11 @@ def claim_class(wait_for_idle: int | bool, require_charging: int | bool, slots: 
     return NEEDS_IDLE * wait_for_idle | NEEDS_MAINS * require_charging | (slots << WIDTH if slots > 1 else 0)
 
 
+def first_place(priority: int, number: int) -> Place:
+    """A place before all jobs of that priority; different for each number, because sources cannot be compared."""
+    return -priority, -(2**62), number, ""
+
+
 def is_plain(source: Source) -> bool:
     """Whether its jobs have neither a key nor a group, and take one slot."""
     return source[2] is None and source[3] is None and source[1] < BLOCKED
@@ -59,17 +64,17 @@ class ReadyQueues:
         self._openings: list[tuple[int, int, Room]] = []  # when rates allow the next start
         self._opens_at: dict[Room, int] = {}
         self._order = count()
-        self._held: dict[str, Place] = {}
+        self.held: dict[str, Place] = {}
         self._facts = Facts()
         self._rules_version = 0
 
     def load(self, connection: sqlite3.Connection) -> None:
-        for kept in (self._best, self._reserves, self._parked, self._parked_in, self._opens_at, self._held):
+        for kept in (self._best, self._reserves, self._parked, self._parked_in, self._opens_at, self.held):
             kept.clear()
         self._openings.clear()
         self._heap.clear()
-        for *source, priority in connection.execute(HEADS).fetchall():
-            self.replace((*source,), (-priority, 0, 0, ""))
+        for number, (*source, priority) in enumerate(connection.execute(HEADS).fetchall()):
+            self.replace((*source,), first_place(priority, number))
 
     @property
     def next_opening(self) -> int | None:
@@ -98,7 +103,7 @@ class ReadyQueues:
         self._best[source] = place
         if not is_plain(source):
             self._enter_reserve(source, place)
-        elif self._held or source not in self._parked.get(source[0], ()):
+        elif source not in self._parked.get(source[0], ()):
             heappush(self._heap, (place, source))
 
     def queues_with_keys(self) -> set[str]:
@@ -107,9 +112,6 @@ class ReadyQueues:
 
     def slot_freed(self, queue: str) -> None:
         """The queue may have room for more jobs, or other jobs than before."""
-        if self._held:
-            self._held.pop(queue, None)
-            self._held.pop(EVERY_QUEUE, None)
         if queue in self._parked:
             for source in self._parked.pop(queue):
                 if source in self._best:
@@ -126,8 +128,14 @@ class ReadyQueues:
 
     def hold(self, queue: str, place: Place) -> None:
         """Keeps the free slots of the queue, or of EVERY_QUEUE, for the job at that place, which needs more of them
-        than are free now."""
-        self._held[queue] = place
+        than are free now, until the next claim."""
+        self.held[queue] = place
+
+    def release_held(self) -> None:
+        """A claim begins: the jobs that slots were kept for may be gone, or no longer the best."""
+        for queue in self.held:
+            self.slot_freed(queue)
+        self.held.clear()
 
     def best(self, facts: Facts, now: int) -> tuple[Source, Place | None] | None:
         """The source of the next job to start, and the place of the best job elsewhere that could start (None: there is
@@ -139,7 +147,7 @@ class ReadyQueues:
         if self._counts.free_global_slots <= 0 or not self._first_is_startable(facts, now):
             return None
         first = self._heap[0]
-        if self._held or not is_plain(first[1]):
+        if self.held or not is_plain(first[1]):
             return None if self._is_held(EVERY_QUEUE, first[0]) else (first[1], first[0])
         heappop(self._heap)
         other = self._heap[0][0] if self._first_is_startable(facts, now) else None
@@ -155,7 +163,7 @@ class ReadyQueues:
             if self._best.get(source) == place:
                 queue, claims, key, group = source
                 if self._has_slot(queue, now) and facts.meet(claims & NEEDS_IDLE, claims & NEEDS_MAINS):
-                    if key is None and group is None and claims < BLOCKED and not self._held:
+                    if key is None and group is None and claims < BLOCKED and not self.held:
                         return True
                     room = self._full_room(source, place, now)
                     if room is None:
@@ -195,7 +203,7 @@ class ReadyQueues:
 
     def _is_held(self, queue: str, place: Place) -> bool:
         """Whether the slots are kept for a job at this place or before it."""
-        return queue in self._held and self._held[queue] <= place
+        return queue in self.held and self.held[queue] <= place
 
     # The reserves
 

@@ -219,8 +219,6 @@ class Tx:
             if job.concurrency_key is not None or job.chain_group_id is not None:
                 for room in self.rooms.ended(job.queue, job.concurrency_key, job.chain_group_id):
                     self.room_freed(room)
-        elif job.slots > 1:
-            self.ready.slot_freed(job.queue)  # slots may have been kept free for it
         if job.chain_group_id is not None:
             self._change_turn(job, job.chain_group_id, to, attempts)
 

@@ -1,6 +1,7 @@
 """The rules of a queue in force: durable over config over [queues.default] over what is built in."""
 
-from semantica_daemon.model.queue import QueueRules, limits
+from semantica_daemon.model.queue import QueueRules, key_rule, key_rules, limits
+from semantica_daemon.wire.queue import KeyRule, Rate
 from tests.cases import each_case
 
 BUILT_IN = QueueRules(4, "finish", 100_000)
@@ -45,3 +46,21 @@ def test_a_stored_limit_of_all_queues_wins_over_the_config_until_it_is_removed()
     fixed = limits(4, {"default": QueueRules(slots=1)})
     fixed.use_stored(9)
     assert (fixed.max_slots, fixed.of("any", None).slots) == (9, 1)
+
+
+def test_the_most_specific_pattern_of_a_key_counts() -> None:
+    keys: dict[str, int | KeyRule | None] = {"*": 9, "x": 1, "repo:*": 2, "repo:a*": 3, "gone:*": None}
+    found = {key: key_rule(key_rules(keys), key).limit for key in ("x", "y", "repo:b", "repo:ab", "gone:1")}
+    assert found == {"x": 1, "y": 9, "repo:b": 2, "repo:ab": 3, "gone:1": 9}
+    assert key_rule({}, "any") == KeyRule(1)
+
+
+def test_stored_patterns_are_laid_over_those_of_the_config() -> None:
+    rate = Rate(5, 1000)
+    given = limits(4, {"default": QueueRules(keys={"a": 1}, rate=rate), "q": QueueRules(keys={"b": 2, "c": 3})})
+    stored = QueueRules(keys={"c": None, "d": 4}, rate=Rate(0, 1))
+    rules = given.of("q", stored)
+    assert key_rules(rules.keys) == {"a": KeyRule(1), "b": KeyRule(2), "d": KeyRule(4)}
+    assert (rules.rate, given.of("q", None).rate) == (None, rate)
+    assert given.has_rates
+    assert not limits(4, {}).has_rates

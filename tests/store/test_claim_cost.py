@@ -1,19 +1,27 @@
-"""A claim looks at as many rows as it starts, in steps of SQLite's machine: neither the jobs that a lane holds back nor
-the queues that have waiting jobs make it longer."""
+"""A claim looks at as many rows as it starts, in steps of SQLite's machine: neither the jobs that a lane, a key or a
+group holds back nor the queues and keys that have waiting jobs make it longer."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from semantica_daemon.model.queue import QueueRules
+from semantica_daemon.store.run_transition import Running
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.store.writes.groups import create
+from semantica_daemon.store.writes.queues import configure
+from semantica_daemon.wire.group import CreateGroupParams
+from semantica_daemon.wire.queue import ConfigureParams, Rate
 from tests.builders import Store, admitted
-from tests.store.steps import GOOD, begin, claimed_ids, put, tick
+from tests.store.steps import GOOD, begin, claimed_ids, claims, put, tick
 
 BLOCKED = 100_000
-QUEUES = 5_000
+QUEUES = KEYS = 5_000
 TOO_MANY = 50_000
 
 
@@ -34,6 +42,22 @@ def work(store: Store, act: Callable[[], object]) -> int:
     return steps
 
 
+def calls(act: Callable[[], object]) -> int:
+    """How many functions are called, those of C included."""
+    count = 0
+
+    def profile(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 @contextmanager
 def opened(path: Path, slots: int) -> Iterator[Store]:
     store = Store(path, slots=slots, queues={"default": QueueRules(max_queued=2 * BLOCKED)})
@@ -42,7 +66,7 @@ def opened(path: Path, slots: int) -> Iterator[Store]:
 
 
 def copy_job(store: Store, job_id: str, count: int) -> None:
-    """That many jobs like it in the same lane, which no verb makes (newer ones supersede older ones); each has the next
+    """That many jobs like it. In a lane no verb makes them (newer ones supersede older ones); each has the next
     generation."""
     columns = [row["name"] for row in store.rows("PRAGMA table_info(jobs)") if row["name"] != "number"]
     changed = {"id": "printf('%08x', n) || substr(id, 9)", "generation": "generation + n"}
@@ -124,3 +148,54 @@ def test_a_claim_of_many_costs_as_much_for_each_as_a_claim_of_one(tmp_path: Path
                 put(store)
             taken[count] = work(store, lambda: claimed_ids(store))
     assert taken[20] <= 20 * taken[1]
+
+
+@pytest.mark.parametrize("limited_by", ["key", "group", "rate"])
+def test_jobs_that_a_limit_holds_back_are_not_looked_at(tmp_path: Path, limited_by: str) -> None:
+    few, many = (steps_beside_limited(tmp_path / f"{count}.db", count, limited_by) for count in (1, BLOCKED))
+    assert many <= few * 1.05
+
+
+def steps_beside_limited(path: Path, waiting: int, limited_by: str) -> int:
+    """One job starts while that many of a higher priority wait for the end of a running one of their key or group, or
+    for the rate of their queue."""
+    spec: dict[str, Any] = {
+        "key": {"concurrency_key": "k"},
+        "group": {"chain_group_id": "g"},
+        "rate": {"queue": "rated"},
+    }[limited_by]
+    with opened(path, slots=2) as store:
+        store.run(create, CreateGroupParams("g", "sequential"))
+        store.run(configure, ConfigureParams("rated", rate=Rate(1, 60_000)))
+        begin(store, **spec)
+        copy_job(store, put(store, **spec, priority=100).job_id, waiting - 1)
+        started: list[str] = []
+        ready = put(store).job_id
+        steps = work(store, lambda: started.extend(claimed_ids(store)))
+        assert started == [ready]
+        return steps
+
+
+def test_keys_whose_turn_it_is_not_are_not_looked_at(tmp_path: Path) -> None:
+    few, many = (cost_with_keys(tmp_path / f"{count}.db", count) for count in (4, KEYS))
+    assert many[0] <= few[0] * 1.05
+    assert many[1] <= few[1] * 1.3, "nor does the heap of the sources grow with them"
+
+
+def cost_with_keys(path: Path, keys: int) -> tuple[int, int]:
+    """(steps, calls): a run ends and the next job starts, while that many keys of one queue have waiting jobs."""
+    with opened(path, slots=2) as store:
+        store.run(configure, ConfigureParams("default", slots=1))
+        for _ in range(2):
+            store.run(enqueue_many, [admitted(concurrency_key=f"k{number:04}") for number in range(keys)])
+        (first,) = claims(store)
+        store.run(finish, Finish(first.run, GOOD), claiming=True)
+        (second,) = running(store)
+        steps = work(store, lambda: store.run(finish, Finish(second, GOOD), claiming=True))
+        (third,) = running(store)
+        return steps, calls(lambda: store.run(finish, Finish(third, GOOD), claiming=True))
+
+
+def running(store: Store) -> list[Running]:
+    assert store.committed is not None
+    return [claimed.run for claimed in store.committed.claims]

@@ -35,6 +35,8 @@ def claim(tx: Tx) -> list[Claim]:
     if tx.reservations.active is not None:
         return _claim_reserved(tx, tx.reservations.active)
     claims: list[Claim] = []
+    if tx.ready.held:
+        tx.ready.release_held()
     while (best := tx.ready.best(tx.facts, tx.now)) is not None:
         claims += _take(tx, *best)
     if tx.counts.has_rates:
