@@ -24,6 +24,10 @@ BROKEN = {
           SELECT id, event_count, 0 AS is_event, NULL AS job_sequence FROM jobs UNION ALL
           SELECT job_id, 0, 1, job_sequence FROM events WHERE job_id IS NOT NULL)
         GROUP BY id HAVING counted <> recorded OR max(job_sequence) <> counted OR min(job_sequence) <> 1""",
+    "a job was queued before all of its parents were DONE": """
+        SELECT job_id, parent_id FROM job_parents
+        JOIN jobs AS child ON child.id = job_id JOIN jobs AS parent ON parent.id = parent_id
+        WHERE (child.run_count > 0 OR child.state = 'QUEUED') AND parent.state <> 'DONE'""",
     "an event of a job that is not there": """
         SELECT sequence, job_id FROM events
         WHERE job_id IS NOT NULL AND job_id NOT IN (SELECT id FROM jobs)""",

@@ -17,7 +17,7 @@ WAITS: list[dict[str, Any]] = [
     IDLE | {"wait_for_event": "e"}, POWER | {"conditions": {"d": "2"}}, IDLE | POWER | {"wait_for_event": "c"},
 ]  # fmt: skip
 
-# Instants are relative to now, generations to the newest of the lane.
+# Instants are relative to now, generations to the newest of the lane, parents to the newest job.
 SPEC: dict[str, list[Any]] = {
     "job_type": ["semantica.noop", "semantica.noop", "semantica.echo"],
     "execution_mode": [None, None, "SUBPROCESS"],
@@ -32,6 +32,7 @@ SPEC: dict[str, list[Any]] = {
     "priority": [0, -1, 1],
     "time": [None] * 8 + [("AFTER", 0), ("AFTER", 50), ("AFTER", 4000), ("AT", 200), ("AT", -5), ("AT", 3_600_000)],
     "waits": [{}] * 8 + WAITS,
+    "parents": [None] * 9 + [(0,), (1,), (3,), (0, 1), (2, 5)],
     "stop_when_lost": [False, True],
     "debounce": [None] * 4 + [(20, None), (20, 60), (0, 0)],
     "ttl_ms": [None] * 7 + [0, 40],
@@ -121,7 +122,7 @@ def _choose_mode(spec: dict[str, Any]) -> None:
 
 def template_of(drawn: dict[str, Any]) -> dict[str, Any]:
     """What a template may say: nothing that is good for one job only."""
-    timeless = {"generation": None, "deadline": None, "idempotency_key": None, "environment": None}
+    timeless = {"generation": None, "deadline": None, "idempotency_key": None, "environment": None, "parents": None}
     timeless["env_vars"] = drawn["env_vars"] if "TOKEN" not in (drawn["env_vars"] or {}) else None
     return spec_of({**drawn, **timeless, "time": ("AFTER", 50) if drawn["time"] else None}, 0)
 

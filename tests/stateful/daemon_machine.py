@@ -126,6 +126,21 @@ class DaemonMachine(RuleBasedStateMachine):
             spec = spec_of(kind, {"max_attempts": 2, "on_interrupt": "requeue", "schedule": schedule})
             self.promises.acknowledged(kind, spec, self.call("job.enqueue", **spec))
 
+    @precondition(lambda self: self.promises.jobs)
+    @rule(kind=kinds, pick=picks)
+    def enqueues_a_child(self, kind: str, pick: int) -> None:
+        """Of one or two jobs, which may end at any moment."""
+        with self.step():
+            parents = [self.job(pick), self.job(pick // 7)][: 1 + pick % 2]
+            spec = spec_of(kind, {"max_attempts": 2, "on_interrupt": "requeue", "parents": parents})
+            try:
+                ack = self.call("job.enqueue", **spec)
+            except RpcError as refused:
+                self.promises.not_added(refused.data["code"], self.see(refused.data["job_id"]))
+            else:
+                self.promises.acknowledged(kind, spec, ack)
+                assert self.see(ack["job_id"])["parents"] == list(dict.fromkeys(parents))
+
     @rule(key=st.sampled_from(KEYS))
     def emits(self, key: str) -> None:
         with self.step():

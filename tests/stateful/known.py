@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.run_transition import Running
 
 LIVE = ("QUEUED", "SCHEDULED", "RUNNING")
@@ -57,6 +58,8 @@ class Job:
     unheard: set[str] = field(default_factory=set)
     unmet_conditions: set[tuple[str, str]] = field(default_factory=set)
     awaits_turn: bool = False
+    needs: list[str] = field(default_factory=list)  # its parents
+    parents_left: set[str] = field(default_factory=set)  # those that are not DONE yet
     has_room: bool = False  # of its lane: it runs, or is the one of its lane that may be started
     opened: bool = False  # its last gate was opened: the same commit makes it QUEUED
     postponed_since: int | None = None
@@ -107,7 +110,7 @@ class Job:
     @property
     def unmet(self) -> int:
         """How much has still to happen once."""
-        return len(self.unheard) + len(self.unmet_conditions) + self.awaits_turn
+        return len(self.unheard) + len(self.unmet_conditions) + self.awaits_turn + len(self.parents_left)
 
     @property
     def need(self) -> tuple[bool, bool]:
@@ -160,3 +163,20 @@ def lane_of(spec: dict[str, Any]) -> Lane | None:
     if spec["subject_key"] is None or spec["supersede"] == "none":
         return None
     return spec["subject_key"], spec["job_type"]
+
+
+def verdict(job: Job, outcome: Outcome) -> tuple[str, str]:
+    """(the job's state, the run's status)"""
+    if job.stop:
+        return job.stop, job.stop
+    if outcome.error is None:
+        return "DONE", "DONE"
+    if outcome.lost:
+        return ("SUPERSEDED" if job.stale else "SCHEDULED"), "INTERRUPTED"
+    if outcome.unstarted and job.claim_attempts == 2:
+        return "FAILED", "FAILED"
+    if outcome.unstarted or (outcome.interrupted and job.spec["on_interrupt"] == "requeue"):
+        return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
+    if outcome.error.class_ == "permanent" or job.attempts >= job.spec["max_attempts"]:
+        return "FAILED", "FAILED"
+    return ("SUPERSEDED" if job.stale else "SCHEDULED"), "FAILED"

@@ -49,7 +49,7 @@ class OpenedStore(RuleBasedStateMachine):
         self.model = Reference(self.queues, self.time)
         self.retries = Retries(self.model)
         self.timetable = Timetable(self.model, lambda job_id: self.store.job(job_id)["schedule_delay_ms"] or 0)
-        self.starts, self.was_set_back = 0, False
+        self.starts, self.was_set_back, self.apart = 0, False, False
         self.live: list[StoredEvent] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.queued: list[str] = []
@@ -75,9 +75,11 @@ class OpenedStore(RuleBasedStateMachine):
     def transact(self, commands: list[Command], claiming: bool) -> CommitResult:
         """As the writer does it: the commands, then the claim, in one commit; or each command alone when one of them
         fails after it has written."""
+        self.apart = False
         try:
             committed = self.store.database.transact(commands, self.time.now, claim if claiming else None)
         except FailedAfterWrite:
+            self.apart = True
             committed = self._each_alone(commands, claiming)
         self.live += committed.events
         self.stops = committed.stops
@@ -103,6 +105,7 @@ class OpenedStore(RuleBasedStateMachine):
         """The verb's result; the block tells the model of it, and then it is told of what was claimed."""
         committed = self.transact([Command(verb, request)], self.claiming)
         yield committed.results[0]
+        self.model.settle()
         self.model.queue_opened(self.queued)
         self.claimed(committed.claims)
 
@@ -127,6 +130,7 @@ class OpenedStore(RuleBasedStateMachine):
             assert job.stop or row["claim_attempts"] == job.claim_attempts
             assert (row["superseded_by"], row["stop_state"]) == (job.superseded_by, job.stop)
             assert (row["schedule_id"], row["retry_of"]) == (job.schedule_id, job.retry_of)
+            assert row["parent_job_id"] == (job.needs[0] if job.needs else None)
             assert msgspec.json.decode(row["payload"]) == job.payload
             if job.state == "QUEUED":
                 assert (row["blocked_by"] is None) == job.has_room
@@ -135,6 +139,9 @@ class OpenedStore(RuleBasedStateMachine):
                 assert (row["scheduled_at"] or 0) == self.model.time_of(job)
                 assert row["unmet"] == job.unmet
         assert self.store.rows("SELECT count(*) AS n FROM jobs") == [{"n": len(self.model.jobs)}]
+        links = self.store.rows("SELECT job_id, parent_id FROM job_parents")
+        expected = [(job.id, parent) for job in self.model.jobs.values() for parent in job.needs]
+        assert sorted((link["job_id"], link["parent_id"]) for link in links) == sorted(expected)
 
     @invariant()
     def schedules_are_the_model_s(self) -> None:

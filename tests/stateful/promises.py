@@ -106,6 +106,11 @@ class Promises:
         promise.has_been_fit = self.is_idle or not needs_idle
         self.jobs[ack["job_id"]] = promise
 
+    def not_added(self, code: str, parent: dict[str, Any]) -> None:
+        """A child is refused whose parent has ended, and not well."""
+        assert code == "E_PARENT_ENDED"
+        assert parent["state"] in TERMINAL - {"DONE"}
+
     def not_retried(self, old_id: str, force: bool, code: str) -> None:
         """A job is refused that has not ended, or whose generation has another live job, or a newer one if not by
         force."""
@@ -115,6 +120,8 @@ class Promises:
             assert old.lane
             assert old.generation is not None
             assert self.newest[old.lane] > old.generation
+        elif code == "E_PARENT_ENDED":
+            assert old.spec.get("parents")
         else:
             assert code == "E_NOT_ENDED"
             others = (one for one, job in self.jobs.items() if job.lane and job.lane == old.lane and one != old_id)
@@ -176,6 +183,8 @@ class Promises:
 
 def check_end(promises: Promises, promise: Promise, job: dict[str, Any]) -> None:
     state, error = job["state"], (job["error"] or {}).get("code")
+    if state == "CANCELLED" and promise.spec.get("parents") and not job["run_count"]:
+        return  # for a parent, or by a caller
     if job["job_id"] in promises.cancelled or state == "CANCELLED":
         assert (state, job["job_id"] in promises.cancelled) == ("CANCELLED", True)
     elif state == "SUPERSEDED":

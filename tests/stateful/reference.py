@@ -13,7 +13,8 @@ from semantica_daemon.errors import GenerationOwner, IdempotencyConflict, QueueF
 from semantica_daemon.model.outcome import Outcome
 from semantica_daemon.store.run_transition import Claim
 from semantica_daemon.wire.job import Ack
-from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, environment_of, lane_of
+from tests.stateful.known import LIVE, WAITING, Arrival, Job, Known, Lane, Time, environment_of, lane_of, verdict
+from tests.stateful.parents import settle, with_parents
 from tests.stateful.queue_settings import Queues
 from tests.stateful.uniqueness import KeptAs, heir_of, kept_as
 
@@ -32,6 +33,7 @@ class Reference:
     keys: dict[str, tuple[dict[str, Any], str, int]] = field(default_factory=dict)
     positions: int = 0
     interrupts: Counter[str] = field(default_factory=Counter)
+    ended: list[Job] = field(default_factory=list)  # whose children are told of it by the next commit
 
     # What arrives
 
@@ -39,6 +41,7 @@ class Reference:
         """`told` is the store's answer, an Ack or a refusal: it must be the one due, and is then carried out."""
         key = spec["idempotency_key"]
         due = self._by_key(spec) or self.decide(spec)
+        due = with_parents(due, self.jobs, self.lanes) if isinstance(due, Arrival) else due
         if isinstance(due, type):
             assert isinstance(told, due), told
             return
@@ -290,7 +293,7 @@ class Reference:
 
     def finish(self, job: Job, outcome: Outcome, became: str | None, at: int | None) -> None:
         """`at` is when the store will try again: the jitter is its own, the bounds are not."""
-        state, run_ended = self._verdict(job, outcome)
+        state, run_ended = verdict(job, outcome)
         assert became == state
         job.claim_attempts += outcome.unstarted and job.stop is None
         job.attempts -= run_ended == "INTERRUPTED"
@@ -313,22 +316,6 @@ class Reference:
                 if job.lane:
                     self.lanes[job.lane].interrupts = 0
         job.run = None
-
-    def _verdict(self, job: Job, outcome: Outcome) -> tuple[str, str]:
-        """(the job's state, the run's status)"""
-        if job.stop:
-            return job.stop, job.stop
-        if outcome.error is None:
-            return "DONE", "DONE"
-        if outcome.lost:
-            return ("SUPERSEDED" if job.stale else "SCHEDULED"), "INTERRUPTED"
-        if outcome.unstarted and job.claim_attempts == 2:
-            return "FAILED", "FAILED"
-        if outcome.unstarted or (outcome.interrupted and job.spec["on_interrupt"] == "requeue"):
-            return ("SUPERSEDED" if job.stale else "QUEUED"), "INTERRUPTED"
-        if outcome.error.class_ == "permanent" or job.attempts >= job.spec["max_attempts"]:
-            return "FAILED", "FAILED"
-        return ("SUPERSEDED" if job.stale else "SCHEDULED"), "FAILED"
 
     def cancel(self, job: Job) -> str:
         """Which list of the answer names it."""
@@ -376,12 +363,16 @@ class Reference:
     def end(self, job: Job, state: str, by: str | None = None) -> None:
         job.state = state
         job.superseded_by = by or job.superseded_by
+        self.ended.append(job)
         self._pass_room_on(job)
         self._next_turn(job.schedule_id)
 
     def _leave_room(self, job: Job) -> None:
         if not job.keeps_room:
             self._pass_room_on(job)
+
+    def settle(self) -> None:
+        settle(self.ended, self.jobs, self.end)
 
     def _pass_room_on(self, job: Job) -> None:
         """A lane has room for one job; the others of it that are QUEUED have it in turn."""

@@ -6,6 +6,7 @@ from typing import Any
 from semantica_daemon.errors import NotEnded, QueueFull, Refusal, SecretLost, Stale
 from semantica_daemon.wire.job import Ack
 from tests.stateful.known import LIVE, Arrival, Job
+from tests.stateful.parents import with_parents
 from tests.stateful.reference import Reference
 
 NEEDS = ("wait_for_idle", "require_charging")
@@ -18,6 +19,7 @@ class Retries:
     def retry(self, old: Job, force: bool, payload: dict[str, Any] | None, told: Any) -> None:
         """`told` is the store's answer, an Ack or a refusal: it must be the one due, and is then carried out."""
         due = self._decide(old, force, payload)
+        due = with_parents(due, self.reference.jobs, self.reference.lanes) if isinstance(due, Arrival) else due
         if isinstance(due, type):
             assert isinstance(told, due), told
             return
@@ -51,7 +53,8 @@ class Retries:
     def _again(self, old: Job, payload: dict[str, Any] | None) -> Job:
         """The settings of the old job; but what held that one back has come, and a key stands for one request."""
         needs = {name: True for name in NEEDS if old.spec["schedule"].get(name)}
-        spec = old.spec | {"schedule": needs, "debounce_ms": None, "max_wait_ms": None, "idempotency_key": None}
+        again = {"parents": old.needs, "schedule": needs, "idempotency_key": None}
+        spec = old.spec | again | {"debounce_ms": None, "max_wait_ms": None}
         if payload is not None:
             spec["payload"] = payload
         if spec["deadline"] is not None and spec["deadline"] <= self.reference.time.now:

@@ -53,7 +53,9 @@ class StoreMachine(OpenedStore):
 
     def spec(self, drawn: dict[str, Any]) -> dict[str, Any]:
         """With instants and generations as they are now; a lane's owner mostly numbers it."""
-        spec = spec_of(drawn, self.time.now)
+        jobs = list(self.model.jobs)
+        parents = [jobs[-1 - back] for back in drawn["parents"] or () if back < len(jobs)]
+        spec = spec_of(drawn, self.time.now) | {"parents": parents or None}
         known = self.model.lanes.get((spec["subject_key"], spec["job_type"]))
         if spec["supersede"] in ("keep", "append"):
             return spec | {"force": False}
@@ -75,8 +77,11 @@ class StoreMachine(OpenedStore):
         commands = [Command(enqueue, admitted(**first)), Command(spoil, spoilt), Command(enqueue, admitted(**last))]
         committed = self.transact(commands, self.claiming)
         self.model.enqueue(first, committed.results[0])
+        if self.apart:
+            self.model.settle()
         assert isinstance(committed.results[1], RuntimeError | Refusal)
         self.model.enqueue(last, committed.results[2])
+        self.model.settle()
         self.model.queue_opened(self.queued)
         self.claimed(committed.claims)
 
@@ -115,7 +120,10 @@ class StoreMachine(OpenedStore):
         commands = [Command(enqueue, admitted(**spec)), Command(delete_queue, DeleteQueueParams(spec["queue"]))]
         committed = self.transact(commands, self.claiming)
         self.model.enqueue(spec, committed.results[0])
+        if self.apart:
+            self.model.settle()
         self.deleted(spec["queue"], committed.results[1])
+        self.model.settle()
         self.model.queue_opened(self.queued)
         self.claimed(committed.claims)
 
@@ -123,8 +131,11 @@ class StoreMachine(OpenedStore):
 
     @rule()
     def claims(self) -> None:
-        self.claimed(self.transact([], claiming=True).claims, asked=True)
+        claims = self.transact([], claiming=True).claims
+        self.model.settle()
+        self.claimed(claims, asked=True)
         assert self.transact([], claiming=True).claims == [], "a runnable job stood beside a free slot"
+        self.model.settle()
 
     @precondition(lambda self: self.model.running())
     @rule(pick=picks, outcome=outcomes)
@@ -159,6 +170,8 @@ class StoreMachine(OpenedStore):
     @precondition(lambda self: self.over)
     @rule(pick=picks, outcome=outcomes)
     def answers_late(self, pick: int, outcome: Outcome) -> None:
+        self.transact([], claiming=False)
+        self.model.settle()
         run = self.over[pick % len(self.over)]
         end = Finish(run, outcome, None, self.as_claimed.get(run.run_id))
         late = [Command(finish, end), Command(begin, Begun(run, 8, 2, "boot", "late"))]
@@ -340,10 +353,12 @@ class StoreMachine(OpenedStore):
         step = self.transact([Command(set_clock, self.reading)], claiming=False).results[0]
         assert step == (0 if rebooted else set_by)
         self.timetable.clock_was_set()
+        self.model.settle()
         became = self.transact([Command(recover, frozenset())], claiming=False).results[0]
         assert set(became) == {job.id for job in self.model.running()}
         for job_id, state in became.items():
             self.finished(self.model.jobs[job_id], CRASHED, state)
+        self.model.settle()
         self.model.queue_opened(self.queued)
         self.transact([Command(tidy_at_start, None)], claiming=False)
         for job in self.model.live():
@@ -351,6 +366,7 @@ class StoreMachine(OpenedStore):
         self.transact([Command(fire_at_reboot, None)], claiming=False)
         if rebooted:
             self.timetable.machine_started(iter(self.told))
+            self.model.settle()
         assert (self.told == []) >= (not rebooted)
         self.model.queue_opened(self.queued)
         assert {number for number in self.environment_ids().values() if number} == {

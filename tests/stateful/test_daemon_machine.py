@@ -52,6 +52,7 @@ def step(machine: DaemonMachine, chance: Random) -> None:
             (5, lambda: machine.waits(pick=pick, ms=pick % 100)),
         ]
         ways += [
+            (6, lambda: machine.enqueues_a_child(kind=kind, pick=pick)),
             (4, lambda: machine.reads_a_log(pick=pick)),
             (6, lambda: machine.retries(pick=pick, force=pick % 2 == 0)),
         ]

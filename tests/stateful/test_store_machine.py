@@ -33,8 +33,10 @@ SUBJECTS = [
     {"arrival": 8, "run": 40, "time": 30, "wait": 6, "schedule": 40, "odd": 8},
     {"arrival": 30, "run": 40, "time": 20, "wait": 50, "schedule": 2, "odd": 8},
     {"arrival": 26, "run": 40, "time": 8, "wait": 24, "schedule": 16, "odd": 12},
+    {"arrival": 40, "run": 60, "time": 12, "wait": 6, "schedule": 2, "odd": 8},
 ]
-# Of schedules that fire, of jobs that the machine may be lost to, and of jobs that are retried or that events make.
+# Of schedules that fire, of jobs that the machine may be lost to, of jobs that are retried or that events make, and of
+# chains.
 SPEC_OF: list[dict[str, list[Any]]] = [
     {},
     {
@@ -56,11 +58,21 @@ SPEC_OF: list[dict[str, list[Any]]] = [
         "waits": [{}, {}, {}, {"wait_for_event": "e"}, {"conditions": {"c": "1"}}],
         "queue": ["default", "small"],
     },
+    {
+        "subject_key": [None, None, None, "a"],
+        "parents": [None, (0,), (0, 1), (1, 2, 3), (4,)],
+        "time": [None, None, None, ("AFTER", 50)],
+        "waits": [{}, {}, {}, {"wait_for_event": "e"}],
+        "debounce": [None],
+        "deadline": [None] * 5 + [30],
+        "queue": ["default", "extra"],
+    },
 ]
-RETRIES, EMITS = [3, 3, 3, 15], [1, 1, 1, 8]
+RETRIES, EMITS = [3, 3, 3, 15, 6], [1, 1, 1, 8, 1]
 REPEATS_OF: list[list[dict[str, Any]]] = [
     *[choices.REPEATS] * 3,
     [one for one in choices.REPEATS if "on_event" in one or one.get("cron_expression") == REBOOT],
+    choices.REPEATS,
 ]
 
 
