@@ -100,6 +100,7 @@ def check_lanes(store: Store) -> None:
     generations = Counter((job["subject_key"], job["job_type"], job["generation"]) for job in live)
     assert all(count == 1 for count in (*running.values(), *generations.values()))
     known = {(lane["subject_key"], lane["job_type"]): lane for lane in store.rows("SELECT * FROM lanes")}
+    kept = {lane_of(job) for job in store.rows("SELECT subject_key, job_type FROM jobs WHERE supersede = 'keep'")}
     for job in live:
         lane = known[(job["subject_key"], job["job_type"])]
         assert job["generation"] <= lane["generation"]
@@ -107,7 +108,7 @@ def check_lanes(store: Store) -> None:
         assert newest == (job["generation"] == lane["generation"])
         assert lane["ended"] is None or not newest
         is_older_retry = job["retry_of"] is not None and job["stale"]
-        is_mixed = lane["appends"] or any(one["supersede"] == "keep" for one in live if lane_of(one) == lane_of(job))
+        is_mixed = lane["appends"] or lane_of(job) in kept
         assert newest or job["state"] == RUNNING or is_older_retry or is_mixed
         assert job["supersede"] != "append" or (lane["appends"] and not job["stale"])
 

@@ -206,3 +206,6 @@ def test_a_lane_that_its_client_numbers_takes_append_jobs_only_when_it_is_empty(
     assert append(store, schedule=LATER).generation == 8
     with pytest.raises(GenerationOwner):
         put(store, subject_key="s", generation=9)
+    put(store, "semantica.echo", subject_key="s", schedule=LATER)
+    with pytest.raises(GenerationOwner):
+        put(store, subject_key="s", generation=9, supersede="subject")

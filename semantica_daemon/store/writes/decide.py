@@ -202,7 +202,8 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
     if spec.supersede == "keep" and (waiting := _kept(tx, spec, lane, live)) is not None:
         existing = _ack_of(tx, waiting.job_id)
         return EnqueueDecision(Plan(waiting.generation, "server"), on_running, existing, kept=waiting)
-    planned = plan(spec, on_running, lane, live or _append_of_daemon(tx, spec, lane))
+    in_lane = any(job.job_type == spec.job_type for job in live)
+    planned = plan(spec, on_running, lane, live if in_lane else [*live, *_append_of_daemon(tx, spec, lane)])
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
     jobs, taken = {job.job_id: job for job in live}, _appends_take_room(tx, spec, lane)
     if spec.force and existing is not None:
