@@ -84,7 +84,12 @@ def event(text: str) -> tuple[str, str | None]:
     key, given, value = text.partition("=")
     if not key:
         raise ValueError(f"{text!r} has no key: write KEY or KEY=VALUE, such as git:commit=main")
-    return needs.end_of_job(key, value if given else None)
+    return key, value if given else None
+
+
+def awaited_event(text: str) -> tuple[str, str | None]:
+    """An event, or the end of a job: job:ID, job:ID=failed."""
+    return needs.end_of_job(*event(text))
 
 
 def _refuse_every(text: str) -> Any:
@@ -121,7 +126,7 @@ STARTS = Group("when it starts", [
     Option("--after D", "not before this delay", duration, "schedule.delay_ms"),
     Option("--when-idle", "when the machine is idle (see `semantica machine`)", field="schedule.wait_for_idle"),
     Option("--on-power", "when the machine is on mains power", field="schedule.require_charging"),
-    Option("--on-event KEY[=VALUE]", type=event, action="append", default=[],
+    Option("--on-event KEY[=VALUE]", type=awaited_event, action="append", default=[],
            help="after `semantica emit KEY[=VALUE]`, or after the end of a job: job:ID, job:ID=failed "
                 "(may be repeated; at most one of them without a value)"),
     Option("--hold", "when you release it, with `semantica release`", field="hold"),

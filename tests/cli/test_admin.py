@@ -40,7 +40,7 @@ def test_rpc_calls_any_method(line: Line, daemon: Process) -> None:
         (("job.get", "{"), 65, "not JSON"),
         (("job.get", "[]"), 65, "not a JSON object"),
         (("job.get", '{"job_id": "0000", "x": 1}'), 64, "job.get has no field x"),
-        (("job.hold",), 64, "not supported by this version"),
+        (("job.export",), 64, "not supported by this version"),
         (
             ("job.enqueue", '{"job_type": "x", "max_wait_ms": 1}'),
             64,

@@ -3,6 +3,7 @@
 import statistics
 import sys
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,8 @@ def observe(store: Store, transact: Callable[[], None]) -> Commit:
     store.connection.set_trace_callback(statements.append)
     transact()
     store.connection.set_trace_callback(None)
-    return Commit((store.wal.stat().st_size - HEADER) // (page_size + FRAME_HEADER), len(statements))
+    frames = (store.wal.stat().st_size - HEADER) // (page_size + FRAME_HEADER)
+    return Commit(frames, len(list(groupby(statements))))  # SQLite reports a statement once more for each trigger
 
 
 def middle(lives: list[dict[str, Commit]], step: str, unit: str) -> int:
