@@ -93,6 +93,7 @@ FILES = {
     "page",
     [
         "README.md",
+        "docs/chains.md",
         "docs/commands.md",
         "docs/handlers.md",
         "docs/install.md",
