@@ -82,6 +82,8 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
 
 def _sentence(what: str, error: CallRefused) -> str:
     problem = prose.requirement(str(error.data.get("problem") or error.message))
+    if what == "--supersede" and problem.startswith(("keep ", "append ")):
+        return f"--{problem}"
     return f"{what}{' ' if problem.startswith(('has no', 'takes no')) else ': '}{problem}"
 
 

@@ -118,10 +118,10 @@ def test_gather_keeps_the_arguments_of_the_commands_it_replaces(line: Line, daem
 @each_case(
     ("words", "problem"),
     [
-        ("--keep", "--supersede: keep needs a subject"),
-        ("--append -s a --generation 3", "--supersede: append takes no generation"),
-        ("--append -s a --debounce 1s", "--supersede: append takes no debounce time"),
-        ("--append -s a --on-running cancel", "--supersede: append interrupts no job"),
+        ("--keep", "--keep needs a subject"),
+        ("--append -s a --generation 3", "--append takes no generation"),
+        ("--append -s a --debounce 1s", "--append takes no debounce time"),
+        ("--append -s a --on-running cancel", "--append interrupts no job"),
         ("--gather", "--gather: there is nothing to gather"),
         ("--keep --append -s a", "a job cannot be added with keep and with append"),
         ("--keep --supersede none -s a", "a job cannot be added with none and with keep"),

@@ -90,7 +90,7 @@ BROKEN = {
         WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1""",
     "two live jobs of a lane wait, and neither is a retry of an older generation": """
         SELECT subject_key, job_type, count(*) FROM jobs
-        WHERE subject_key <> '' AND supersede <> 'none' AND state IN ('QUEUED', 'SCHEDULED')
+        WHERE subject_key <> '' AND supersede NOT IN ('none', 'append') AND state IN ('QUEUED', 'SCHEDULED')
           AND (retry_of IS NULL OR stale = 0)
         GROUP BY subject_key, job_type HAVING count(*) > 1""",
     "a generation has two live jobs": """

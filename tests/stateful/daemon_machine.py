@@ -27,6 +27,7 @@ SLOTS = 4
 KINDS = [*COMMANDS, *COMMANDS, *HANDLERS]
 WAYS = ["killed", "killed", "stopped", "supervisor", "both"]
 ON_RUNNING = ["finish", "cancel"]
+MODES = ["append", "append", "keep"]
 SPEC: dict[str, list[Any]] = {
     "subject_key": [None, None, "a", "b"],
     "on_running": ON_RUNNING,
@@ -118,6 +119,14 @@ class DaemonMachine(RuleBasedStateMachine):
         with self.step():
             chosen = {"subject_key": "busy", "on_running": on_running, "max_attempts": 2, "on_interrupt": "requeue"}
             spec = spec_of(kind, chosen)
+            self.promises.acknowledged(kind, spec, self.call("job.enqueue", **spec))
+
+    @rule(kind=kinds, mode=st.sampled_from(MODES))
+    def joins_a_line(self, kind: str, mode: str) -> None:
+        """append: all of them run, in the order in which they came, whatever happens between two attempts. keep: what
+        waits already is the job."""
+        with self.step():
+            spec = spec_of(kind, {"subject_key": mode, "supersede": mode, "max_attempts": 2, "on_interrupt": "requeue"})
             self.promises.acknowledged(kind, spec, self.call("job.enqueue", **spec))
 
     @rule(kind=kinds, schedule=waits)

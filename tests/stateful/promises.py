@@ -74,13 +74,18 @@ class Promises:
     is_idle: bool = False
 
     def acknowledged(self, kind: str, spec: dict[str, Any], ack: dict[str, Any]) -> None:
-        """A known key gives its job again; else it is a new one, and the next of its lane."""
+        """A known key gives its job again, and so may a job of the lane that is to be kept; else it is a new one, and
+        the next of its lane."""
         key = spec.get("idempotency_key")
         if key in self.keys:
             assert (ack["job_id"], ack["existing"], ack["superseded"]) == (self.keys[key], True, [])
             return
-        assert ack["job_id"] not in self.jobs
         promise = Promise(kind, spec, ack["generation"], self.disturbances)
+        if ack["existing"] and spec.get("supersede") == "keep":
+            assert (self.jobs[ack["job_id"]].lane, ack["state"] in TERMINAL) == (promise.lane, False)
+            assert ack["job_id"] not in self.ended
+            return
+        assert ack["job_id"] not in self.jobs
         schedule = spec.get("schedule", {})
         promise.unheard = {schedule["wait_for_event"]} if "wait_for_event" in schedule else set()
         promise.unheard |= schedule.get("conditions", {}).keys()
@@ -117,6 +122,7 @@ class Promises:
         old = self.jobs[old_id]
         if code == "E_STALE":
             assert not force
+            assert old.spec.get("supersede") != "append"
             assert old.lane
             assert old.generation is not None
             assert self.newest[old.lane] > old.generation
@@ -191,6 +197,7 @@ def check_end(promises: Promises, promise: Promise, job: dict[str, Any]) -> None
         assert promise.lane is not None
         assert promise.generation is not None
         assert promises.newest[promise.lane] > promise.generation
+        assert promise.spec.get("supersede") != "append", "nobody replaces it"
     elif state == "DONE":
         assert promise.own_error is None
         assert job["exit_code"] == EXIT_CODES.get(promise.kind, job["exit_code"])

@@ -38,6 +38,7 @@ def step(machine: DaemonMachine, chance: Random) -> None:
     ways: list[tuple[int, Callable[[], Any]]] = [
         (14, lambda: machine.enqueues(kind=kind, chosen=chosen)),
         (5, lambda: machine.saves_again(kind=kind, on_running=chance.choice(ON_RUNNING))),
+        (5, lambda: machine.joins_a_line(kind=kind, mode=chance.choice(choices.MODES))),
         (4, lambda: machine.enqueues_to_wait(kind=kind, schedule=chance.choice(WAITS))),
         (2, lambda: machine.emits(key=chance.choice(KEYS))),
         (1, lambda: machine.pauses_or_resumes()),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from semantica_daemon.errors import GenerationOwner, InvalidParams, NotEnded
-from semantica_daemon.model.outcome import CRASHED, LOST
+from semantica_daemon.model.outcome import CRASHED, LOST, Outcome
 from semantica_daemon.store.writes.enqueue import forecast
 from semantica_daemon.store.writes.hold import hold, release
 from semantica_daemon.store.writes.retry import retry
@@ -26,6 +26,7 @@ from tests.store.steps import (
     stop,
     tick,
 )
+from tests.store.workers import begin_external, end_external, put_external, registered, take, taken_ids
 
 
 def append(store: Store, **spec: Any) -> Ack:
@@ -104,6 +105,21 @@ def test_a_cancel_between_two_attempts_lets_the_next_one_start(store: Store) -> 
     end(store, first, BAD)
     stop(store, first.run.job_id)
     assert run_all(store) == [second.job_id]
+
+
+def test_workers_get_them_one_after_the_other_too(store: Store) -> None:
+    worker = registered(store)
+    lane: dict[str, Any] = {"subject_key": "s", "supersede": "append", "max_attempts": 2, "backoff_base_ms": 0}
+    first = begin_external(store, worker, **lane)
+    second, third = (put_external(store, **lane) for _ in range(2))
+    assert taken_ids(store, worker) == []
+    end_external(store, worker, first.run.run_id, Outcome(error=BAD.error, retry_after_ms=50))
+    assert taken_ids(store, worker) == []
+    tick(store, 50)
+    (again,) = take(store, worker, 9)
+    assert again.run.job_id == first.run.job_id
+    end_external(store, worker, again.run.run_id)
+    assert [taken_ids(store, worker), states(store, third)] == [[second], ["QUEUED"]]
 
 
 def test_a_run_that_is_put_back_keeps_its_place(store: Store) -> None:
