@@ -105,9 +105,9 @@ def _payload_text(given: str) -> str:
 def default_type(arguments: Any, argv: list[str], subject: str | None) -> str:
     """With --append all commands of a subject are one lane, with --gather those of one name, whatever arguments they
     have."""
-    if arguments.append or arguments.supersede == "append":
+    if subject is not None and (arguments.append or arguments.supersede == "append"):
         return "command"
-    return job_type_of(argv, None if arguments.gather else subject)
+    return job_type_of(argv, None if subject is None or arguments.gather else subject)
 
 
 def _command(arguments: Any) -> Json:
