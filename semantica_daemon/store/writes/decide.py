@@ -202,8 +202,7 @@ def _plan(tx: Tx, spec: JobSpec, on_running: Literal["finish", "cancel"]) -> Enq
     if spec.supersede == "keep" and (waiting := _kept(tx, spec, lane, live)) is not None:
         existing = _ack_of(tx, waiting.job_id)
         return EnqueueDecision(Plan(waiting.generation, "server"), on_running, existing, kept=waiting)
-    in_lane = any(job.job_type == spec.job_type for job in live)
-    planned = plan(spec, on_running, lane, live if in_lane else [*live, *_append_of_daemon(tx, spec, lane)])
+    planned = plan(spec, on_running, lane, _append_of_daemon(tx, spec, lane) or live)
     existing = _known(tx, spec, lane, planned.generation) if lane and planned.generation <= lane.generation else None
     jobs, taken = {job.job_id: job for job in live}, _appends_take_room(tx, spec, lane)
     if spec.force and existing is not None:
@@ -235,9 +234,9 @@ def _appends_take_room(tx: Tx, spec: JobSpec, lane: Lane | None) -> bool:
 
 
 def _append_of_daemon(tx: Tx, spec: JobSpec, lane: Lane | None) -> list[Live]:
-    """An append job, if one is live: a caller's generation is refused then, as in any lane with live jobs that the
-    daemon numbers."""
-    if spec.generation is None or lane is None or not lane.appends:
+    """A job of the lane, if one is live and the daemon numbers it: a caller's generation is refused then. Other lanes
+    than those with append jobs have all that is needed for that in their live jobs."""
+    if spec.generation is None or lane is None or not lane.appends or lane.numbered_by == "client":
         return []
     return _live(tx, ANY_OF_LANE, _names(spec))
 
