@@ -35,6 +35,7 @@ SPEC: dict[str, list[Any]] = {
     "parents": [None] * 9 + [(0,), (1,), (3,), (0, 1), (2, 5)],
     "stop_when_lost": [False, True],
     "debounce": [None] * 4 + [(20, None), (20, 60), (0, 0)],
+    "hold": [False] * 12 + [True],
     "ttl_ms": [None] * 7 + [0, 40],
     "deadline": [None] * 9 + [0, 30],
     "max_attempts": [0, 1, 2, 3],

@@ -58,6 +58,7 @@ class Job:
     unheard: set[str] = field(default_factory=set)
     unmet_conditions: set[tuple[str, str]] = field(default_factory=set)
     awaits_turn: bool = False
+    held: bool = False
     needs: list[str] = field(default_factory=list)  # its parents
     parents_left: set[str] = field(default_factory=set)  # those that are not DONE yet
     has_room: bool = False  # of its lane: it runs, or is the one of its lane that may be started
@@ -110,7 +111,8 @@ class Job:
     @property
     def unmet(self) -> int:
         """How much has still to happen once."""
-        return len(self.unheard) + len(self.unmet_conditions) + self.awaits_turn + len(self.parents_left)
+        gates = len(self.unheard) + len(self.unmet_conditions) + len(self.parents_left)
+        return gates + self.awaits_turn + self.held
 
     @property
     def need(self) -> tuple[bool, bool]:

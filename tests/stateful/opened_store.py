@@ -138,6 +138,7 @@ class OpenedStore(RuleBasedStateMachine):
             if job.state == "SCHEDULED":
                 assert (row["scheduled_at"] or 0) == self.model.time_of(job)
                 assert row["unmet"] == job.unmet
+                assert (row["held_at"] is not None) == job.held
         assert self.store.rows("SELECT count(*) AS n FROM jobs") == [{"n": len(self.model.jobs)}]
         links = self.store.rows("SELECT job_id, parent_id FROM job_parents")
         expected = [(job.id, parent) for job in self.model.jobs.values() for parent in job.needs]

@@ -169,6 +169,7 @@ class Reference:
         if schedule.get("wait_for_event") is not None:
             job.unheard = {schedule["wait_for_event"]}
         job.unmet_conditions = set((schedule.get("conditions") or {}).items())
+        job.held = job.spec["hold"]
         if job.unmet or any(job.need) or not self.is_time(job):
             job.state = "SCHEDULED"
         else:
@@ -276,8 +277,7 @@ class Reference:
         """What waits in a queue and no longer may waits again; the runs that have to stop."""
         unfit = [job for job in self.live() if not self.fits(job.need)]
         for job in [job for job in unfit if job.state == "QUEUED"]:
-            job.state = "SCHEDULED"
-            self._leave_room(job)
+            self.waits_again(job)
         return [job.run.run_id for job in unfit if job.run and job.spec["stop_when_lost"]]
 
     def emit(self, key: str, value: str | None, among: set[str]) -> list[str]:
@@ -366,6 +366,11 @@ class Reference:
         self.ended.append(job)
         self._pass_room_on(job)
         self._next_turn(job.schedule_id)
+
+    def waits_again(self, job: Job) -> None:
+        """It leaves its queue."""
+        job.state = "SCHEDULED"
+        self._leave_room(job)
 
     def _leave_room(self, job: Job) -> None:
         if not job.keeps_room:

@@ -53,7 +53,7 @@ class Retries:
     def _again(self, old: Job, payload: dict[str, Any] | None) -> Job:
         """The settings of the old job; but what held that one back has come, and a key stands for one request."""
         needs = {name: True for name in NEEDS if old.spec["schedule"].get(name)}
-        again = {"parents": old.needs, "schedule": needs, "idempotency_key": None}
+        again = {"parents": old.needs, "schedule": needs, "idempotency_key": None, "hold": False}
         spec = old.spec | again | {"debounce_ms": None, "max_wait_ms": None}
         if payload is not None:
             spec["payload"] = payload

@@ -36,8 +36,9 @@ from semantica_daemon.wire.template import PutTemplateParams, TemplateParams
 from tests.builders import Store, admitted
 from tests.stateful import choices
 from tests.stateful.choices import names, outcomes, picks, schedule_of, spec_of, specs, template_of
+from tests.stateful.editing_machine import EditingMachine
 from tests.stateful.known import LIVE, Job
-from tests.stateful.opened_store import QUEUES, SLOTS, OpenedStore
+from tests.stateful.opened_store import QUEUES, SLOTS
 from tests.store.steps import BAD
 
 
@@ -48,7 +49,7 @@ def spoil(tx: Tx, spec: dict[str, Any]) -> None:
     raise RuntimeError("poison")
 
 
-class StoreMachine(OpenedStore):
+class StoreMachine(EditingMachine):
     # What arrives
 
     def spec(self, drawn: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.stateful import choices
 from tests.stateful.choices import EVENTS, FACTS, IDLE, NAMES, OUTCOMES, PAUSABLE, POWER, SCHEDULE, SETS_MS, STEPS_MS
+from tests.stateful.editing_machine import CHANGES, WHERE
 from tests.stateful.store_machine import StoreMachine
 from tests.stateful.timetable import REBOOT
 
@@ -29,11 +30,11 @@ TestStoreMachine.settings = settings(
 
 # What a walk is mostly about: how often it does a thing of each kind.
 SUBJECTS = [
-    {"arrival": 34, "run": 50, "time": 14, "wait": 16, "schedule": 10, "odd": 8},
-    {"arrival": 8, "run": 40, "time": 30, "wait": 6, "schedule": 40, "odd": 8},
-    {"arrival": 30, "run": 40, "time": 20, "wait": 50, "schedule": 2, "odd": 8},
-    {"arrival": 26, "run": 40, "time": 8, "wait": 24, "schedule": 16, "odd": 12},
-    {"arrival": 40, "run": 60, "time": 12, "wait": 6, "schedule": 2, "odd": 8},
+    {"arrival": 34, "run": 50, "time": 14, "wait": 16, "schedule": 10, "odd": 16},
+    {"arrival": 8, "run": 40, "time": 30, "wait": 6, "schedule": 40, "odd": 12},
+    {"arrival": 30, "run": 40, "time": 20, "wait": 50, "schedule": 2, "odd": 16},
+    {"arrival": 26, "run": 40, "time": 8, "wait": 24, "schedule": 16, "odd": 20},
+    {"arrival": 40, "run": 60, "time": 12, "wait": 6, "schedule": 2, "odd": 16},
 ]
 # Of schedules that fire, of jobs that the machine may be lost to, of jobs that are retried or that events make, and of
 # chains.
@@ -168,9 +169,20 @@ def odd(machine: StoreMachine, chance: Random) -> list[Way]:
     ]
     if machine.model.jobs:
         ways.append((3, lambda: machine.cancels(pick=pick)))
+        ways += edits(machine, chance)
     if machine.over:
         ways.append((3, lambda: machine.answers_late(pick=pick, outcome=outcome)))
     return ways
+
+
+def edits(machine: StoreMachine, chance: Random) -> list[Way]:
+    pick, other, where = chance.randrange(10**6), chance.randrange(10**6), chance.choice(WHERE)
+    return [
+        (2, lambda: machine.holds(pick=pick)),
+        (3, lambda: machine.releases(pick=pick)),
+        (4, lambda: machine.moves(pick=pick, other=other, where=where)),
+        (4, lambda: machine.updates(pick=pick, changes=chance.choice(CHANGES))),
+    ]
 
 
 def pause_or_resume(machine: StoreMachine, chance: Random) -> None:
