@@ -18,8 +18,8 @@ NAMES_OF_FILES = ("DIR", "PATH", "FILE")
 # The kind of live values, by the name of the option or of the value.
 KIND_OF = {
     "ID": "job", "--job": "job", "--needs": "job", "ID|GROUP": "job", "QUEUE": "queue", "--queue": "queue",
-    "--tag": "tag", "--group": "group", "--subject": "subject", "--type": "type", "--schedule": "schedule",
-    "--template": "template", "METHOD": "method",
+    "GROUP": "group", "--group": "group", "--subject": "subject", "--type": "type", "--schedule": "schedule",
+    "--tag": "tag", "--template": "template", "METHOD": "method",
 }  # fmt: skip
 STATES = [state.lower() for state in (*ALL_STATES, *STATE_GROUPS)]
 LONGEST_DESCRIPTION = 80

@@ -8,7 +8,7 @@ from semantica_daemon import prose
 from semantica_daemon.cli import needs, payload
 from semantica_daemon.cli.command import HIDDEN, Any, Group, Json, Option, Options
 from semantica_daemon.cli.errors import CommandFailed
-from semantica_daemon.cli.parser import whole_number
+from semantica_daemon.cli.parser import positive, whole_number
 from semantica_daemon.cli.times import duration, instant
 from semantica_daemon.client.exit_codes import DATA
 
@@ -117,6 +117,10 @@ WHAT_IS_RUN = [
     Option("-p, --priority P", "low, normal, high, or -100 to 100", priority, "priority"),
     Option("-t, --tag TAG", "a label of yours, to list or cancel by", field="user_tag"),
     Option("-g, --group GROUP", "a label for jobs that belong together", field="chain_group_id"),
+    Option("--concurrency-key KEY",
+           "jobs of a queue with the same key run one at a time (`semantica queue set --key` allows more)",
+           field="concurrency_key"),
+    Option("--slots N", "how many slots of its queue a run takes (1)", positive, "slots"),
     Option("-k, --key KEY",
            "idempotency key: adding a job with the same key again returns the first one", field="idempotency_key"),
     Option("--durable", "return only when the job is synced to disk", field="durable"),

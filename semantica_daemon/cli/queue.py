@@ -1,7 +1,7 @@
 """`semantica queue`: lists, pauses, resumes and deletes queues; sets their limits, which override the config file."""
 
 from semantica_daemon import prose
-from semantica_daemon.cli import format, tables, times
+from semantica_daemon.cli import format, limits, tables, times
 from semantica_daemon.cli.command import Any, Command, Json, Option, Subcommands, Terminal
 from semantica_daemon.cli.errors import CommandFailed
 from semantica_daemon.cli.parser import whole_number
@@ -19,6 +19,7 @@ COLUMNS: tables.Columns = {
     "queue": "queue", "state": _state, "running": "running", "slots": "slots", "queued": "queued",
     "scheduled": "scheduled", "on running": "on_running",
 }  # fmt: skip
+LIMITED = {**COLUMNS, "limits": lambda queue: ", ".join(limits.texts(queue)) or None}
 
 
 def list_queues(arguments: Any, terminal: Terminal) -> None:
@@ -27,7 +28,8 @@ def list_queues(arguments: Any, terminal: Terminal) -> None:
         found["queues"] = [one for one in found["queues"] if one["queue"] == arguments.name]
     nothing = f"there is no queue {arguments.name}; the first job in it creates it"
     names = [one["queue"] for one in found["queues"]]
-    terminal.show(found, names, lambda: tables.table(COLUMNS, found["queues"], nothing=nothing))
+    columns = LIMITED if any(limits.texts(one) for one in found["queues"]) else COLUMNS
+    terminal.show(found, names, lambda: tables.table(columns, found["queues"], "limits", nothing))
 
 
 def pause(arguments: Any, terminal: Terminal) -> None:
@@ -56,16 +58,19 @@ def _which(done: Json) -> str:
 
 def set_limits(arguments: Any, terminal: Terminal) -> None:
     given = {one.dest: value for one in LIMITS if (value := getattr(arguments, one.dest)) is not None}
+    if "key" in given:
+        given["keys"] = dict(given.pop("key"))
     if not given or (arguments.name is None and list(given) != ["slots"]):
-        hint = "semantica queue set QUEUE --slots N [--max-queued N] [--on-running finish|cancel]"
+        hint = "semantica queue set QUEUE --slots N [--max-queued N] [--rate 10/1m] [--key 'repo:*=2']"
         raise CommandFailed("queue set: give a queue and at least one setting", hint)
     if arguments.name is None:
         done = terminal.call("queue.configure", **given)
         limit = f"at most {prose.count(done['slots'], 'job')} at once in all queues together"
         return _report(terminal, done, limit if arguments.slots else f"{limit}, as set in the config file")
     done = terminal.call("queue.configure", **_one_or_all(arguments), **given)
-    limits = f"{prose.count(done['slots'], 'slot')}, at most {done['max_queued']} waiting"
-    _report(terminal, done, f"queue {done['queue']}: {limits}, on running {done['on_running']}")
+    slots, waiting = prose.count(done["slots"], "slot"), f"at most {done['max_queued']} waiting"
+    parts = [slots, waiting, f"on running {done['on_running']}", *limits.texts(done)]
+    _report(terminal, done, f"queue {done['queue']}: {', '.join(parts)}")
     for warning in done["warnings"]:
         terminal.note(f"{warning}; `semantica queue set --slots N` changes that limit")
 
@@ -88,7 +93,11 @@ LIMITS = [
     Option("--slots N", "how many of its jobs run at once; 0 = none, without a queue = as in the config", whole_number),
     Option("--max-queued N", "refuse more waiting jobs than this", whole_number),
     Option("--on-running {finish,cancel}", "what a newer generation does to a running job"),
-]
+    Option("--rate N/D", "how many runs start in any time of this length: 10/1m; none: no rate", limits.rate),
+    Option("--key PATTERN=N", type=limits.key_limit, action="append",
+           help="how many jobs run at once with one concurrency key, of those that match: 'repo:*=2' (1 without a "
+           "match); 'api:*=2,10/1m' adds a rate, 'repo:*=none' removes the pattern; may be repeated"),
+]  # fmt: skip
 SET_EXAMPLE = "semantica queue set build --slots 2 --on-running cancel"
 COMMAND = Subcommands(
     "Queues: their jobs and their limits.",
