@@ -96,6 +96,8 @@ def _explain(message: str) -> str:
 def _problem(problem: str, key: str) -> str:
     if problem.startswith("Expected `int") and problem.endswith("got `str`"):
         return "must be a number without quotes"
+    if problem.startswith("Expected `object") and key.endswith("rate"):
+        return "must be a table, such as {count = 10, per_ms = 60000}"
     if problem.startswith("Invalid enum value"):
         section, _, name = key.rpartition(".")
         values = _texts(get_type_hints(_kind(section))[name])

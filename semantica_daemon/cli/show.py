@@ -24,7 +24,7 @@ RUN_COLUMNS: tables.Columns = {
 }
 NAMED_FIELDS = {
     "tag": "user_tag", "group": "chain_group_id", "key": "idempotency_key", "template": "template_id",
-    "schedule": "schedule_id", "subject": "subject_key",
+    "schedule": "schedule_id", "subject": "subject_key", "concurrency key": "concurrency_key",
 }  # fmt: skip
 MOST_PARENTS = 10
 NOT_KEPT = "secrets are kept in memory only, until the job ends or the daemon stops"
@@ -83,7 +83,8 @@ def _identity(job: Json) -> Rows:
             yield "retried by", f"{other['job_id']}, which is {other['state']}"
     yield "generation", None if job["subject_key"] is None else job["generation"]
     yield "supersede", job["supersede"] if job["subject_key"] is not None and job["supersede"] != "lane" else None
-    yield "queue", f"{job['queue']}, priority {job['priority']}"
+    slots = f", {job['slots']} slots" if job["slots"] > 1 else ""
+    yield "queue", f"{job['queue']}, priority {job['priority']}{slots}"
 
 
 def what_is_run(job: Json) -> Rows:

@@ -26,7 +26,8 @@ SHOWN_APART = ("job_type", "payload", "env_vars", "schedule", "execution_mode")
 # By the field of a spec, where the words of `show` are others.
 LABELS = {
     "user_tag": "tag", "chain_group_id": "group", "subject_key": "subject", "max_attempts": "attempts",
-    "backoff_base_ms": "backoff", "backoff": "backoff grows", "backoff_max_ms": "longest backoff",
+    "concurrency_key": "concurrency key", "backoff_base_ms": "backoff",
+    "backoff": "backoff grows", "backoff_max_ms": "longest backoff",
 }  # fmt: skip
 
 
