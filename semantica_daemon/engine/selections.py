@@ -16,11 +16,12 @@ from semantica_daemon.wire.selection import SelectionParams
 
 class Change(Struct, frozen=True):
     """`verb` changes the jobs of a Portion and returns Lists; `rule` decides which of them. `among`: the jobs that a
-    selection by a field selects."""
+    selection by a field selects; `most`: of them are changed in one transaction."""
 
     verb: Verb
     rule: Rule
     among: Among = "live"
+    most: int = MOST
 
 
 class Selections(Struct, frozen=True):
@@ -48,5 +49,5 @@ class Selections(Struct, frozen=True):
             return [Portion(job_ids=chosen.job_ids, reason=reason)]
         hits = await self.readers.query(selected.hits, chosen, change.among)
         numbers = [hit.number for hit in hits]
-        places = range(0, len(numbers), MOST)
-        return [Portion(numbers=tuple(numbers[place : place + MOST]), reason=reason) for place in places]
+        places = range(0, len(numbers), change.most)
+        return [Portion(numbers=tuple(numbers[place : place + change.most]), reason=reason) for place in places]

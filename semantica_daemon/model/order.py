@@ -7,7 +7,7 @@ from msgspec import Struct
 
 STEP = 100
 NARROW = 8  # a window is spread out only if its jobs are at least so far apart afterwards
-WINDOWS = (8, 64, 1000)  # jobs behind the gap that are renumbered, at most
+WINDOWS = (8, 32, 128, 512)  # jobs behind the gap that are renumbered, at most
 
 
 class Room(Struct, frozen=True):

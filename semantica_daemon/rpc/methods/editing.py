@@ -18,7 +18,7 @@ from semantica_daemon.wire.job_view import JobWithRuns
 from semantica_daemon.wire.selection import ChangeResult, SelectionParams
 
 HOLD = Change(hold, to_hold)
-RELEASE = Change(release, to_release)
+RELEASE = Change(release, to_release, most=250)  # each of them changes its state twice
 ARCHIVE = Change(archive, to_archive, "ended")
 
 

@@ -104,12 +104,14 @@ def _position(tx: Tx, before: QueuedJob | None, after: QueuedJob | None, job: Qu
 
 def _make_room(tx: Tx, before: QueuedJob, job: QueuedJob) -> int | None:
     """Renumbers the jobs behind the gap, as few as possible; None when that would be too many."""
-    for window in order.WINDOWS:
-        behind = following(tx, before, window + 1, job)
-        room = order.make_room(before.position, [one.position for one in behind], window)
-        if room is not None:
-            _renumber(tx, list(zip(behind, room.behind, strict=False)))
-            return room.position
+    first, *larger = order.WINDOWS
+    for windows in ([first], larger):
+        behind = following(tx, before, windows[-1] + 1, job)
+        for window in windows:
+            room = order.make_room(before.position, [one.position for one in behind], window)
+            if room is not None:
+                _renumber(tx, list(zip(behind, room.behind, strict=False)))
+                return room.position
     return None
 
 
