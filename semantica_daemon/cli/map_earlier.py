@@ -13,6 +13,9 @@ from semantica_daemon.client.client import END_EVENTS, ENDED_STATES, EVENTS_PAGE
 from semantica_daemon.client.json_types import Json
 from semantica_daemon.client.pipeline import Pipeline
 
+NEEDED = ("job_id", "state", "generation", "subject_key", "idempotency_key", "truncated")
+NEEDED_OF_DONE = ("job_id", "state")
+
 
 def replay(pipeline: Pipeline, record: MapRecord, run: MapRun) -> int:
     """Passes on the ends that no command has shown yet; returns the sequence up to which they were."""
@@ -120,9 +123,15 @@ class EarlierJobs:
         for job in self._list([*LIVE_STATES, *ENDED_STATES]):
             key, turn = without_turn(job["idempotency_key"])
             if turn > newest.get(key, (0,))[0]:
-                newest[key] = turn, job
+                newest[key] = turn, self._needed(job)
         for _, job in newest.values():
             yield job
+
+    def _needed(self, job: Json) -> Json:
+        """The fields that are used here: there may be a hundred thousand jobs."""
+        names = NEEDED if job["state"] != "DONE" or job["job_id"] in self._run.unknown else NEEDED_OF_DONE
+        more = {"payload": job["payload"]} if job["state"] in self._run.runs_again else {}
+        return {name: job[name] for name in names} | more
 
     def _list(self, states: list[str]) -> Iterator[Json]:
         filters = {"chain_group_id": self._run.record.label, "state": states, "sort": "oldest", "limit": PAGE}

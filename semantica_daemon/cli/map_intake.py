@@ -4,6 +4,7 @@ Each job has an idempotency key made of the map and its item, so a call may be r
 """
 
 import hashlib
+import json
 import time
 from collections import deque
 from collections.abc import Callable
@@ -41,7 +42,7 @@ class MapIntake:
         self._shared = {"environment": spec["environment"]} if "environment" in spec else {}
         self._duplicates = duplicates
         self._again: deque[tuple[int, int]] = deque()
-        self._repeated: dict[int, tuple[str, Json]] = {}  # the key and payload of items that are run as they were
+        self._repeated: dict[int, tuple[str, str]] = {}  # key and payload (JSON) of items that are run as they were
         self._most = MOST_IN_CALL
         self._calls = 0
         self._full_until = 0.0
@@ -74,7 +75,7 @@ class MapIntake:
 
     def repeat(self, number: int, turn: int, key: str, payload: Json) -> None:
         """Runs an item again that an earlier command has added."""
-        self._repeated[number] = key, payload
+        self._repeated[number] = key, json.dumps(payload)
         self._again.append((number, turn))
 
     def send(self, on_ack: OnAck, may_wait: bool) -> None:
@@ -104,7 +105,8 @@ class MapIntake:
     def _job(self, number: int, turn: int) -> Json:
         item = self.texts[number]
         if number in self._repeated:
-            key, payload = self._repeated[number]
+            key, text = self._repeated[number]
+            payload = json.loads(text)
         else:
             key = item_key(self._spec["chain_group_id"], f"{number}\0{item}" if self._duplicates else item)
             payload = {**self._spec["payload"], "argv": self._template.argv(item, number)}

@@ -56,8 +56,8 @@ class MapOutput:
     def is_idle(self) -> bool:
         return not self._queue and not any(self._early.values())
 
-    def add(self, job: EndedJob, has_run: bool) -> None:
-        if not has_run:
+    def add(self, job: EndedJob, may_have_output: bool) -> None:
+        if not may_have_output:
             job.is_asked = job.is_read = True
             job.replies.append({**NO_OUTPUT, "state": job.state, "exit_code": None, "error": None})
         if not self._keep_order or job.number < self._next_number:

@@ -20,7 +20,6 @@ WAIT_S = 1.0
 DRAW_S = 0.1
 PAGE = 200
 STATE_OF = dict(zip(END_EVENTS, ENDED_STATES, strict=True))
-NEVER_RAN = ("CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
 
 
 class MapRun:
@@ -193,8 +192,7 @@ class MapRun:
     def _ended(self, number: int, event: Event) -> None:
         state = STATE_OF[event["event_type"]]
         self._count(number, state)
-        has_run = state not in NEVER_RAN or "run_id" in (event["payload"] or {})
-        self._output.add(EndedJob(number, event["job_id"] or "", state), has_run)
+        self._output.add(EndedJob(number, event["job_id"] or "", state), _may_have_output(state, event["payload"]))
         total = self.taken if self._intake.is_done else None
         done, failed = self.done - self._earlier_done, self.failed - self._earlier_failed
         if not self._is_halted and self._halt.is_due(done, failed, total):
@@ -251,9 +249,14 @@ class MapRun:
             cursor = {"cursor": page["next_cursor"]}
 
 
+def _may_have_output(state: str, facts: Json | None) -> bool:
+    """Only the event of a command that is DONE has the size of its output."""
+    return "log_bytes" in (facts or {}) if state == "DONE" else "run_id" in (facts or {})
+
+
 def _event_of(job: Json, sequence: int) -> Event:
     """Stands for the end of a job, whose event is gone."""
-    facts = {"run_id": job["run_id"]} if job["run_count"] else {}
+    facts = {"run_id": "", "log_bytes": 1} if job["run_count"] else {}
     event_type = f"job.{job['state'].lower()}"
     return {
         "sequence": sequence, "job_sequence": None, "job_id": job["job_id"], "timestamp_at": job["finished_at"],

@@ -21,6 +21,7 @@ from semantica_daemon.supervisor.messages import NO_READER
 from semantica_daemon.wire.job import LogChunk, LogsParams
 
 LONGEST_UTF8 = 4
+WHOLE_ID = 36  # characters
 MISSING_NOTICE = "\n[semantica: {} bytes of output are missing here]\n"
 
 
@@ -38,7 +39,9 @@ class Output:
         """`reader`: the number of a connection."""
         loop = asyncio.get_running_loop()
         until = loop.time() + params.timeout_ms / 1000
-        job_id, _ = await self._readers.query(reads.state, params.job_id)
+        job_id = params.job_id
+        if len(job_id) < WHOLE_ID or not job_id.islower():
+            job_id, _ = await self._readers.query(reads.state, job_id)
         with self._feed.watching(("job", job_id)) as wake:
             while True:
                 wake.clear()
@@ -61,7 +64,10 @@ class Output:
 
     async def _chunk(self, job_id: str, run: LoggedRun, params: LogsParams) -> tuple[LogChunk, int]:
         chunk, seen = await asyncio.to_thread(_read, run, params, self._log_root)
-        if chunk.eof and await self._readers.query(reads.log_is_cut, job_id, run.run_id):
+        is_cut = run.is_cut
+        if chunk.eof and is_cut is None:
+            is_cut = await self._readers.query(reads.log_is_cut, job_id, run.run_id)
+        if chunk.eof and is_cut:
             chunk = msgspec.structs.replace(chunk, truncated=True)
         return chunk, seen
 

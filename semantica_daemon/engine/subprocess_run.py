@@ -273,7 +273,7 @@ async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 def _outcome(report: Exited, found: Result) -> Outcome:
     if report.code == 0:
-        return Outcome(result=found.text, exit_code=0)
+        return Outcome(result=found.text, exit_code=0, log_bytes=report.log_size)
     class_: ErrorClass = found.failure_class or "transient"
     after = found.retry_after_ms
     if report.code is not None:

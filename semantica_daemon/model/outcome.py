@@ -16,7 +16,7 @@ class Outcome(Struct, frozen=True):
     """`error` is None when the run succeeded; `result` is JSON text. `interrupted`: not caused by the job itself;
     `unstarted`: its process or handler never started; `lost`: idle or power ended, the job waits again.
     `took_ms`: by the monotonic clock; None: the daemon did not see the end. `retry_after_ms`: the delay that a failed
-    run has asked for; None: the backoff."""
+    run has asked for; None: the backoff. `log_bytes`: of the whole output of a command that succeeded."""
 
     result: str | None = None
     error: Error | None = None
@@ -26,6 +26,7 @@ class Outcome(Struct, frozen=True):
     lost: bool = False
     took_ms: int | None = None
     retry_after_ms: int | None = None
+    log_bytes: int = 0
 
     @property
     def failed_claim(self) -> bool:

@@ -60,9 +60,21 @@ WHERE id >= :id AND id < :id || 'g'
 ORDER BY id
 LIMIT 11
 """
+# is_cut: whether output of the run was lost; NULL: not known here, because the run goes on or the job has many events.
 LOGGED_RUN = """
 SELECT jobs.state, jobs.exit_code, jobs.error, run.run_id, run.attempt, run.status, run.log_path, run.number,
-  jobs.run_count, jobs.archived_at
+  jobs.run_count, jobs.archived_at,
+  iif(jobs.finished_at IS NULL OR jobs.event_count > 8, NULL, EXISTS (
+    WITH RECURSIVE chain(at) AS (
+      SELECT jobs.last_event
+      UNION ALL
+      SELECT previous FROM chain JOIN job_events ON sequence = at WHERE previous IS NOT NULL
+    )
+    SELECT 1
+    FROM chain
+    JOIN job_events ON sequence = at
+    WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log_of') = run.run_id
+  )) AS is_cut
 FROM jobs
 LEFT JOIN job_runs AS run ON run.job_number = jobs.number AND run.number = (
   SELECT max(number)
@@ -165,6 +177,7 @@ class LoggedRun(NamedTuple):
     number: int | None
     run_count: int
     archived_at: int | None
+    is_cut: bool | None
 
 
 async def job(db: Connection, prefix: str) -> JobWithRuns:
@@ -181,7 +194,7 @@ async def state(db: Connection, prefix: str) -> tuple[str, str]:
 
 async def logged_run(db: Connection, job_id: str, attempt: int | None, run_id: str | None) -> LoggedRun:
     values = {"job_id": job_id, "attempt": attempt, "run_id": run_id}
-    (row,) = await db.execute_fetchall(LOGGED_RUN, values)
+    row = find.the_one(list(await db.execute_fetchall(LOGGED_RUN, values)), job_id)
     if row[3] is None and (attempt is not None or run_id is not None):
         raise RunNotFound(f"job {job_id} has no run {attempt or run_id}", "job.get lists its runs", job_id=job_id)
     return LoggedRun(row[0], row[1], rows.error(row[2]), *row[3:])

@@ -213,7 +213,10 @@ def command_done_unchanged(tx: Tx, begun: Begun, job: Job, outcome: Outcome) -> 
 
 def _done(tx: Tx, run: Running, job: Job, outcome: Outcome) -> None:
     took = _took(tx, run, outcome)
-    tx.emit(job, event.DONE, "", {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": took})
+    facts = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": took}
+    if outcome.log_bytes:
+        facts["log_bytes"] = outcome.log_bytes
+    tx.emit(job, event.DONE, "", facts)
     _count_run(tx, run, job, took)
     ended(tx, job, state.DONE, "DONE")
 
@@ -239,6 +242,8 @@ def _finish(tx: Tx, run: Running, job: ChangedJob, verdict: Verdict, outcome: Ou
     """RUNNING → DONE, FAILED, CANCELLED or SUPERSEDED."""
     to, error, message = verdict.state, outcome.error, ""
     facts: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt, "duration_ms": _took(tx, run, outcome)}
+    if outcome.log_bytes:
+        facts["log_bytes"] = outcome.log_bytes
     if job.stale:
         facts |= {"stale": True, "superseded_by": job.superseded_by}
     if error is not None and to == state.FAILED:

@@ -111,7 +111,8 @@ class InputTaken(NamedTuple):
 
 class Exited(NamedTuple):
     """The run is over. `pid` and `started_at` are set if no Spawned was sent before; `code` or `signal` is None.
-    `dropped`: bytes of output missing in the log; `log_error`: why; `has_result`: the result file exists."""
+    `dropped`: bytes of output missing in the log; `log_error`: why; `has_result`: the result file exists; `log_size`:
+    bytes of the whole output."""
 
     run_id: str
     pid: int | None
@@ -121,6 +122,7 @@ class Exited(NamedTuple):
     dropped: int
     log_error: str
     has_result: bool
+    log_size: int
 
 
 Request = SpawnRequest | SignalRequest | WatchLogRequest | ReadRequest | InputRequest

@@ -127,6 +127,7 @@ class Run:
             self.run_id, self.pid if with_process else None, self.started_at if with_process else None,
             None if code < 0 else code, -code if code < 0 else None,
             self.log.dropped, self.log.error, os.access(self.request.result, os.F_OK, follow_symlinks=False),
+            self.log.size,
         )  # fmt: skip
 
     def pump(self, pipe: int) -> int:
