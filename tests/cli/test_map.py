@@ -120,12 +120,12 @@ def test_halt_ends_the_map(line: Line, halt: str, codes: str, code: int) -> None
 def test_halt_now_ends_running_jobs_and_soon_lets_them_finish(line: Line) -> None:
     script = """case $1 in
         bad) until test -e began; do sleep 0.02; done; exit 3;;
-        slow*) touch began; sleep 0.5; echo whole;;
+        long) touch began; sleep $2; echo whole;;
     esac"""
-    for when, out in (("soon", "whole\n"), ("now", "")):
+    for when, seconds, out in (("soon", "0.5", "whole\n"), ("now", "60", "")):
         (line.cwd / "began").unlink(missing_ok=True)
-        words = ["map", "--halt", f"{when},fail=1", "--", "sh", "-c", script, "sh"]
-        result = line(*words, ":::", f"slow {when}", "bad", *map(str, range(2000)))
+        words = ["map", "--halt", f"{when},fail=1", "--", "sh", "-c", script, "sh", "{}", seconds]
+        result = line(*words, ":::", "long", "bad", *map(str, range(2000)))
         assert (result.code, result.out) == (3, out)
         assert "cancelled" in result.err
 
