@@ -11,7 +11,8 @@ COMMANDS = (
     "move", "edit", "hold", "release", "archive",
     "progress", "log", "result",
     "why", "emit", "on", "schedule", "template", "machine",
-    "status", "events", "queue", "group", "workers", "rpc", "config", "paths", "version", "completions",
+    "status", "events", "queue", "group", "workers", "reserve", "unreserve", "rpc", "config", "paths", "version",
+    "completions",
     "stop", "restart", "service", "doctor",
 )  # fmt: skip
 
@@ -40,9 +41,9 @@ when jobs start
 the daemon
   status   one screen of everything                  stop     stop it, after the grace period of its jobs; also restart
   events   what has happened; -f as it happens       doctor   find out what is wrong and what to do
-  queue    list, pause, resume, set limits, delete   config   the configuration in use; reload
-  group    list, show, create, cancel, wait          paths    where the files and the socket are; also version
-  workers  external workers; rpc: call any method    service  start it at login, by systemd or launchd
+  queue    list, pause, resume, set limits, delete   config   the configuration in use; paths: where the files are
+  group    list, show, create, cancel, wait          reserve  let no other job start until `unreserve`
+  workers  external workers; rpc: call any method    service  start it at login, by systemd or launchd; also version
 
 A job is named by its id, by the first 4 or more characters of it, or by @last: the job you added last.
 `semantica help COMMAND` shows the options, with examples; `semantica completions SHELL` is for the TAB key.

@@ -31,6 +31,9 @@ SHELL_HINTS = {
     "E_PARENT_ENDED": "`semantica retry {job_id}` runs that job once more; name the new job",
     "E_IN_USE": "delete the schedule first, with `semantica schedule delete NAME`",
     "E_ARCHIVED": "`semantica show {job_id}` shows how it ended",
+    "E_RESERVED": "--wait 30s waits for its end, `semantica status` shows what is reserved",
+    "E_RESERVATION_NOT_FOUND": "`semantica status` shows what is reserved",
+    "E_RESERVATION_OVER": "`semantica status` shows what is reserved",
     "E_OUTCOME_UNKNOWN": "check the disk; when the daemon is back, repeat the command with the same --key",
 }
 # The commands that do what a method does which a hint may name.
@@ -76,6 +79,10 @@ def describe(error: Exception, command: str) -> tuple[str, str]:
     # The field at this JSON path: `ttl_ms` for `$.spec.ttl_ms`.
     field = str(error.data.get("path") or "").removeprefix("$.").removeprefix("spec.").partition("[")[0]
     field = "schedule.conditions" if field.startswith("schedule.conditions.") else field
+    if "reserved_by" in error.data:
+        from semantica_daemon.cli import reservations  # noqa: PLC0415
+
+        return reservations.sentence(error.data), _hint(error.data, field, command)
     option = option_of(field)
     hint = _hint(error.data, field, command)
     if field in SHELL_PROBLEMS and error.data.get("rule") != "schema":

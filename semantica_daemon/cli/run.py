@@ -16,6 +16,7 @@ from semantica_daemon.cli import (
     payload,
     progress_line,
     raw_terminal,
+    run_now,
     stdin,
 )
 from semantica_daemon.cli.add import print_notes
@@ -31,15 +32,15 @@ from semantica_daemon.client.exit_codes import NO_DAEMON
 
 def run(arguments: Any, terminal: Terminal) -> int:
     spec = job_options.job_spec(arguments)
+    run_now.check(arguments, spec)
     job_id = ""
     with terminal.client() as client:
         other_folder.warn(client, terminal)
         sender = _sender(arguments, terminal)
+        started = _start_now(client, terminal, arguments, spec, sender) if arguments.now else None
         interrupts = Interrupts(terminal, arguments.cancel_on_interrupt, sender)
         try:
-            spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
-            spec = needs.resolve(client, terminal.paths, spec)
-            ack = client.call("job.enqueue", **payload.complete(client, spec))
+            ack = _enqueue(client, terminal, spec, sender) if started is None else started
             job_id = ack["job_id"]
             last_job.remember(terminal.paths, job_id)
             interrupts.job_is_known(job_id)
@@ -57,6 +58,19 @@ def run(arguments: Any, terminal: Terminal) -> int:
             name = prose.short_id(job_id)
             hint = f"`semantica wait {name}` waits for its end, `semantica logs {name}` shows its output"
             raise CommandFailed(f"{lost}; the end of job {name} is not known", hint, NO_DAEMON) from None
+
+
+def _enqueue(client: Client, terminal: Terminal, spec: Json, sender: StdinSender | None) -> Json:
+    spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
+    spec = needs.resolve(client, terminal.paths, spec)
+    ack: Json = client.call("job.enqueue", **payload.complete(client, spec))
+    return ack
+
+
+def _start_now(client: Client, terminal: Terminal, arguments: Any, spec: Json, sender: StdinSender | None) -> Json:
+    """Before signals are handled: Ctrl-C ends the wait for another reservation, and no job is stored."""
+    spec["attach_id"] = client.call("job.attach")["attach_id"] if sender is None else sender.attach_id
+    return run_now.execute(client, terminal, arguments.wait or 0, payload.complete(client, spec))
 
 
 def _sender(arguments: Any, terminal: Terminal) -> StdinSender | None:
@@ -98,13 +112,14 @@ def _follow_to_end(client: Client, terminal: Terminal, ack: Json, is_handler: bo
 COMMAND = Command(
     "Run a command as a job and follow it: its output as it is written, its exit code. Ctrl-C leaves it running.",
     run,
-    job_options.OF_RUN,
+    [*job_options.OF_RUN, run_now.OPTIONS],
     """
   semantica run -- make test
   semantica run --timeout 10m --attempts 3 -- ./flaky-test
   semantica run -Q build -p high -- cargo build --release
   semantica run --newest-wins src/a.py --on-running cancel -- pytest tests/test_a.py
   semantica run --cancel-on-interrupt -- ./simulate
+  semantica run --now -- make hotfix             ahead of all jobs that wait
   git diff | semantica run -- wc -l
 
 With --json the output stays in the log (`semantica logs`), and the ended job is printed.""",

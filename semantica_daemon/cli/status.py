@@ -1,7 +1,7 @@
 """`semantica status`: one screen with the daemon, its queues, the live jobs and the last ones that ended."""
 
 from semantica_daemon import VERSION, prose
-from semantica_daemon.cli import config, ids, job_table, other_folder, queue, schedule, show, tables
+from semantica_daemon.cli import config, ids, job_table, other_folder, queue, reservations, schedule, show, tables
 from semantica_daemon.cli.command import Any, Command, Json, Option, Terminal
 from semantica_daemon.cli.list import DEFAULT_LIMIT
 from semantica_daemon.client.client import WAITING_STATES, Client
@@ -45,6 +45,9 @@ def _draw(found: Json, starts: job_table.Starts, terminal: Terminal) -> None:
     up = f"up {prose.duration(health['uptime_ms'])}, pid {system['pid']}"
     slots = f"{system['running']} of {system['slots']} slots in use"
     terminal.print(f"semanticad {health['version']}  {health['status']}, {up}, {slots}")
+    if system["reservation"] is not None:
+        name = prose.short_id(system["reservation"]["reservation_id"])
+        terminal.print(f"{reservations.sentence(system['reservation'])}: no other job starts (reservation {name})")
     if health["version"] != VERSION:
         terminal.note(f"this command is version {VERSION}; `semantica restart` starts the daemon of that version")
     queues = [one for one in found["queues"] if one["queue"] not in job_table.HIDDEN["except_queue"]]

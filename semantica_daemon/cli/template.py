@@ -1,7 +1,7 @@
 """`semantica template`: jobs stored under a name, for schedules and for `--template`."""
 
 from semantica_daemon import environment, prose
-from semantica_daemon.cli import format, job_options, run, show, tables
+from semantica_daemon.cli import format, job_options, run, run_now, show, tables
 from semantica_daemon.cli.command import NAME, Any, Command, Json, Subcommands, Terminal, each_name
 from semantica_daemon.cli.errors import CommandFailed
 
@@ -122,7 +122,7 @@ COMMAND = Subcommands(
         "run": Command(
             "Add a job from it and follow it, as `semantica run` does; `semantica add --template NAME` only adds it.",
             run_template,
-            [NAME, *job_options.OF_TEMPLATE_RUN],
+            [NAME, *job_options.OF_TEMPLATE_RUN, run_now.OPTIONS],
             """
   semantica template run backup
   semantica template run index --payload '{"path": "src"}'""",

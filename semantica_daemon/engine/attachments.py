@@ -100,6 +100,12 @@ class Attachments:
             raise InvalidParams(problem, "attach again: each job needs an attachment of its own", path="$.attach_id")
         attachment.is_used = True
 
+    def free(self, attach_id: str) -> None:
+        """The call that named it was refused and may be made again."""
+        attachment = self._open.get(attach_id)
+        if attachment is not None:
+            attachment.is_used = False
+
     def committed(self, committed: CommitResult) -> None:
         """Ends the input of jobs that have ended, perhaps without a run."""
         for attach_id, job_id in committed.attached:

@@ -94,7 +94,7 @@ def settle(tx: Tx) -> None:
     if active is None or active.job_id is None:
         return
     if tx.execute(LIVE_JOB, (active.job_id,)).fetchone() is None:
-        end(tx, active, "RELEASED", f"job {active.job_id} needs it no longer")
+        end(tx, active, "RELEASED", f"released: job {active.job_id} has ended, or is held")
 
 
 def end_if_over(tx: Tx) -> None:
