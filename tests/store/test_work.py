@@ -5,10 +5,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from semantica_daemon.store.selected import Portion
 from semantica_daemon.store.writes.emit import Emit, emit
 from semantica_daemon.store.writes.enqueue import enqueue_many
 from semantica_daemon.store.writes.finish import Finish, finish
+from semantica_daemon.store.writes.hold import hold, release
 from semantica_daemon.store.writes.lost import lost
+from semantica_daemon.store.writes.move import move
+from semantica_daemon.store.writes.update import update
+from semantica_daemon.wire.editing import MoveParams, UpdateParams
 from tests.builders import NOW, Store, admitted
 from tests.store.history import FINISHED, fill
 from tests.store.steps import GOOD, claims, end, put, stop, tick
@@ -111,3 +118,27 @@ def crowded(path: Path, count: int) -> int:
 
 def test_jobs_that_wait_cost_nothing_until_they_are_due(tmp_path: Path) -> None:
     assert crowded(tmp_path / "few.db", 1) == crowded(tmp_path / "many.db", 200)
+
+
+def edited(path: Path, waiting: int) -> dict[str, int]:
+    """What it takes to move, change, hold and release one job in the middle of that many."""
+    store = Store(path)
+    store.run(enqueue_many, [admitted() for _ in range(waiting)])
+    ids = [row["id"] for row in store.rows("SELECT id FROM jobs ORDER BY position")]
+    job_id, other = ids[waiting // 2], ids[waiting // 3]
+    places = {"front": {"to": "front"}, "back": {"to": "back"}, "before": {"before": other}, "after": {"after": other}}
+    steps = {}
+    for name, where in places.items():
+        params = msgspec.convert({"job_id": job_id, **where}, MoveParams)
+        steps[name] = work(store, partial(store.run, move, params))
+    change = UpdateParams(job_id=job_id, priority=5)
+    steps["update"] = work(store, lambda: store.run(update, change))
+    steps["hold"] = work(store, lambda: store.run(hold, Portion((job_id,))))
+    steps["release"] = work(store, lambda: store.run(release, Portion((job_id,))))
+    store.close()
+    return steps
+
+
+def test_one_of_many_waiting_jobs_is_moved_and_held_as_one_of_few(tmp_path: Path) -> None:
+    few, many = edited(tmp_path / "few.db", 9), edited(tmp_path / "many.db", 999)
+    assert {name: steps for name, steps in many.items() if steps > few[name] * 1.2 + 20} == {}
