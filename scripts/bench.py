@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import chains, commands, figures, resting, results, spool, waiting
+from benchmarks import chains, commands, figures, resting, results, spool, waiting, workers
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
@@ -42,6 +42,7 @@ round trip to an asyncio server that echoes lines. A figure without a target is 
   due       10,000 jobs due at one instant: how many a second are queued, and enqueue p99 meanwhile; beside: before
   chain     1,000 no-op jobs, each the parent of the next, 2 slots
   fanout    10,000 no-op children of one job until all are DONE, or CANCELLED with it; the longest enqueue meanwhile
+  workers   jobs that 1 and 8 external workers claim and complete, a second, one job in each claim
   lateness  from the time of an AT job to the arrival of its job.started
   wakeups   how often an idle daemon with waiting jobs wakes up in a minute
   idle      CPU and memory of a daemon that never had a job
@@ -60,7 +61,7 @@ examples:
   scripts/bench --explain enqueue             where the instructions of an enqueue in the store go
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
-OTHERS = (commands, spool, waiting, chains, resting)
+OTHERS = (commands, spool, waiting, chains, workers, resting)
 NAMES = [*(taken.figure.name for taken in TAKEN), *(name for module in OTHERS for name in module.NAMES)]
 
 
@@ -155,6 +156,9 @@ class Bench:
         if "fanout" in only:
             warn_if_busy()
             yield from chains.fanout(self._folder / "o", self._stand, self._repeats, 10_000, log)
+        if "workers" in only:
+            warn_if_busy()
+            yield from workers.workers(self._folder / "x", self._stand, self._repeats, 2_000 if quick else 10_000, log)
         if "lateness" in only:
             warn_if_busy()
             yield from waiting.lateness(self._folder / "l", self._repeats, 50 if quick else 250, log)

@@ -126,10 +126,40 @@ def until_started(order: dict[str, Any]) -> Run:
     return run
 
 
+def worker(order: dict[str, Any]) -> Run:
+    """An external worker: claims a job and completes it, until there are none."""
+    connection = connect(order["socket"])
+
+    def call(method: str, **params: Any) -> bytes:
+        connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+        reply = connection.recv(CHUNK)
+        while reply[-1:] != b"\n":
+            reply += connection.recv(CHUNK)
+        if b'"result":' not in reply[:60]:
+            raise RuntimeError(f"{method}: {reply!r}")
+        return reply
+
+    worker_id = json.loads(call("worker.register", name="bench"))["result"]["worker_id"]
+
+    def run() -> dict[str, Any]:
+        claims = 0
+        start = time.monotonic()
+        while (place := (reply := call("worker.claim", worker_id=worker_id, wait_ms=0)).find(b'"run_id":"')) > 0:
+            call("worker.complete", worker_id=worker_id, run_id=reply[place + 10 : place + 46].decode())
+            claims += 1
+        end = time.monotonic()
+        call("worker.leave", worker_id=worker_id)
+        connection.close()
+        return {"start": start, "end": end, "claims": claims}
+
+    return run
+
+
 MODES: dict[str, Callable[[dict[str, Any]], Run]] = {
     "pipelined": pipelined,
     "one_by_one": one_by_one,
     "until_started": until_started,
+    "worker": worker,
 }
 
 

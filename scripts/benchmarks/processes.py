@@ -79,6 +79,17 @@ class Clients:
     def until_started(self, path: Path, request: str, count: int, pause_s: float) -> list[float]:
         return self._alone(mode="until_started", socket=str(path), request=request, count=count, pause_s=pause_s)
 
+    def workers(self, path: Path, count: int) -> tuple[int, float]:
+        """So many external workers claim and complete jobs until there are none: the claims, and the seconds."""
+        chosen = self._all[:count]
+        for client in chosen:
+            client.prepare(mode="worker", socket=str(path))
+        for client in chosen:
+            client.go()
+        results = [client.result() for client in chosen]
+        seconds = max(one["end"] for one in results) - min(one["start"] for one in results)
+        return sum(one["claims"] for one in results), seconds
+
     def close(self) -> None:
         for client in self._all:
             client.close()

@@ -57,6 +57,8 @@ class WorkerClaims:
         return list(self._workers)
 
     def committed(self, committed: CommitResult) -> None:
+        if not self._calls:
+            return
         now = self._clock.now()
         for wanted in self._calls:
             at = self._next_job(wanted, now)
