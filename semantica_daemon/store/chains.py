@@ -39,6 +39,19 @@ ORDER BY jobs.number DESC
 LIMIT 1
 """
 
+LIVE_ANCESTORS = """
+WITH RECURSIVE ancestors (id) AS (
+  SELECT ?
+  UNION
+  SELECT parent_id
+  FROM ancestors
+  JOIN job_parents ON job_parents.job_id = ancestors.id
+  JOIN jobs ON jobs.id = parent_id
+  WHERE finished_at IS NULL
+)
+SELECT id FROM ancestors
+"""
+
 
 def with_gates(tx: Tx, job: AdmittedJob, planned: Plan) -> AdmittedJob:
     """The job with its gates. `planned`: what it does to the other jobs of its lane, in the same transaction."""
@@ -91,13 +104,20 @@ def _parent(tx: Tx, job: AdmittedJob, name: str, path: str, planned: Plan) -> tu
     if job.origin.retry_of is not None and current in state.TERMINAL:
         newest = tx.execute(NEWEST_RETRY, (job_id,)).fetchone()
         job_id, current = _find(tx, newest[0] if newest else job_id, path)
-    if job_id in planned.supersede or job_id in planned.interrupt:
-        problem = f"it would supersede job {job_id}, which it needs"
-        raise NeverStarts(problem, "give it another subject, or let it supersede none", job_id=job_id, path=path)
+    if planned.supersede or planned.interrupt:
+        _check_ancestors(tx, job_id, path, planned)
     if current in state.TERMINAL and current != state.DONE:
         problem = f"job {job_id} ended as {current}, so a job that needs it could never start"
         raise ParentEnded(problem, "retry that job first, and name its retry", job_id=job_id, path=path)
     return job_id, current != state.DONE
+
+
+def _check_ancestors(tx: Tx, parent: str, path: str, planned: Plan) -> None:
+    """Raises NeverStarts if the new job would supersede its parent or a job that this waits for."""
+    for (job_id,) in tx.execute(LIVE_ANCESTORS, (parent,)).fetchall():
+        if job_id in planned.supersede or job_id in planned.interrupt:
+            problem = f"it would supersede job {job_id}, which it needs"
+            raise NeverStarts(problem, "give it another subject, or let it supersede none", job_id=job_id, path=path)
 
 
 def _condition(tx: Tx, key: str, value: str, planned: Plan) -> Gate:

@@ -338,3 +338,12 @@ async def test_the_results_of_parents_are_bounded_together(store: Store) -> None
     assert [one.job_id for one in found] == ids
     assert [(len(bytes(one.result)), one.truncated) for one in found] == [(100, False), (100, False), (4, True)]
     assert not any(one.truncated for one in everything)
+
+
+def test_a_job_cannot_supersede_what_its_parent_waits_for(store: Store) -> None:
+    grandparent = put(store, subject_key="s", schedule={"type": "AFTER", "delay_ms": 9}).job_id
+    parent = put(store, parents=[grandparent]).job_id
+    with pytest.raises(NeverStarts) as refused:
+        put(store, subject_key="s", parents=[parent])
+    assert (refused.value.details["job_id"], refused.value.details["path"]) == (grandparent, "$.parents[0]")
+    assert states(store, grandparent, parent) == ["SCHEDULED", "SCHEDULED"]
