@@ -11,6 +11,7 @@ from semantica_daemon.model.selection import Among, Lists, Rule, Selection, sele
 from semantica_daemon.store import selected
 from semantica_daemon.store.database import Verb
 from semantica_daemon.store.selected import MOST, Portion
+from semantica_daemon.store.writes.lifecycle import nothing
 from semantica_daemon.wire.selection import SelectionParams
 
 
@@ -47,6 +48,7 @@ class Selections(Struct, frozen=True):
     async def _portions(self, change: Change, chosen: Selection, reason: str) -> list[Portion]:
         if not chosen.field:
             return [Portion(job_ids=chosen.job_ids, reason=reason)]
+        await self.commands.run(nothing, None, must_commit=False)  # a reader then sees what the caller has sent before
         hits = await self.readers.query(selected.hits, chosen, change.among)
         numbers = [hit.number for hit in hits]
         places = range(0, len(numbers), change.most)
