@@ -116,6 +116,7 @@ CLAUSES: dict[str, Callable[[Facts], str]] = {
     "slots": lambda _: "a slot is free",
     "key": lambda facts: f"fewer jobs with the key {facts['key']} run",
     "group": lambda facts: f"fewer jobs of group {facts['group']} run",
+    "rate": lambda facts: f"the rate of {_rated(facts)} allows it",
     "worker": lambda _: "a worker claims it",
 }
 
@@ -231,9 +232,12 @@ def _full(facts: Facts, which: str) -> str:
     return f"{facts['running']} jobs {which} are running, and no more may"
 
 
+def _rated(facts: Facts) -> str:
+    return f"key {facts['key']}" if facts.get("key") else f"queue {facts['queue']}"
+
+
 def _rate(facts: Facts, now: int, clock: Clock) -> str:
-    which = f"key {facts['key']}" if facts.get("key") else f"queue {facts['queue']}"
-    return f"the rate of {which} lets the next job start {clock(_number(facts, 'at'))}, in {_until(facts, now)}"
+    return f"the rate of {_rated(facts)} lets the next job start {clock(_number(facts, 'at'))}, in {_until(facts, now)}"
 
 
 def _worker(facts: Facts, now: int, clock: Clock) -> str:

@@ -6,7 +6,11 @@ import pytest
 
 from semantica_daemon.errors import QueueFull
 from semantica_daemon.store.writes.enqueue import forecast
+from semantica_daemon.store.writes.groups import create
+from semantica_daemon.store.writes.queues import configure
+from semantica_daemon.wire.group import CreateGroupParams
 from semantica_daemon.wire.job import Forecast
+from semantica_daemon.wire.queue import ConfigureParams, Rate
 from semantica_daemon.wire.reason import Reason
 from tests.builders import NOW, Store, admitted
 from tests.store.steps import begin, put
@@ -94,3 +98,21 @@ def test_the_enqueue_does_what_the_plan_said(store: Store, spec: dict[str, Any])
     assert (ack.superseded, ack.state, ack.warnings) == (planned.would_supersede, planned.state, planned.warnings)
     assert store.committed is not None
     assert len(store.committed.stops) == len(planned.would_interrupt)
+
+
+def test_a_limit_that_would_hold_it_back(store: Store) -> None:
+    store.run(configure, ConfigureParams("rated", rate=Rate(1, 1000)))
+    store.run(create, CreateGroupParams("g", "sequential"))
+    begin(store, queue="rated", concurrency_key="k", chain_group_id="g")
+    found = [
+        plan(store, queue="rated", concurrency_key="k"),
+        plan(store, chain_group_id="g"),
+        plan(store, queue="rated"),
+        plan(store, concurrency_key="k"),
+    ]
+    assert [one.reasons[0].kind for one in found] == ["key", "group", "rate", "slots"]
+    assert [one.starts_when for one in found[:3]] == [
+        "when fewer jobs with the key k run and a slot is free",
+        "when fewer jobs of group g run and a slot is free",
+        "when the rate of queue rated allows it and a slot is free",
+    ]

@@ -10,10 +10,12 @@ from semantica_daemon.model.planner import Lane, Live, Plan
 from semantica_daemon.model.reason import rendered, reserved_reason
 from semantica_daemon.model.start import Start
 from semantica_daemon.store import chains, gather, transition
+from semantica_daemon.store.rooms import GROUP
 from semantica_daemon.store.tx import StopRun, Tx
 from semantica_daemon.store.writes import new_job, templates
 from semantica_daemon.store.writes.decide import EnqueueDecision, decide
 from semantica_daemon.wire.job import Ack, Acks, Forecast, JobSpec
+from semantica_daemon.wire.reason import Reason
 
 KEEP_KEY = """
 INSERT OR REPLACE INTO idempotency (idempotency_key, job_id, spec_hash, expires_at)
@@ -129,6 +131,8 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
     reasons = start.start_reasons(job, begins, tx.now, decided.lane_busy(job.spec.job_type))
     if tx.reservations.active is not None and begins.state == state.QUEUED:
         reasons.insert(0, reserved_reason(tx.reservations.active))
+    if begins.state == state.QUEUED:
+        reasons[:0] = _full_room(tx, job.spec)
     return Forecast(
         planned.supersede,
         planned.interrupt,
@@ -139,6 +143,22 @@ def forecast(tx: Tx, job: AdmittedJob) -> Forecast:
         starts_at=next((reason.at for reason in reasons if reason.kind == "time"), None),
         reasons=[rendered(reason, tx.now, start.epoch_text) for reason in reasons],
     )
+
+
+def _full_room(tx: Tx, spec: JobSpec) -> list[Reason]:
+    """The key, group or rate that would keep the job from starting now."""
+    found = tx.rooms.full_room(spec.queue, spec.concurrency_key, spec.chain_group_id, tx.now)
+    if found is None:
+        opens_at = tx.rooms.queue_opens_at(spec.queue, tx.now)
+        return [] if opens_at is None else [Reason("rate", queue=spec.queue, at=opens_at)]
+    room, opens_at = found
+    running, is_group = tx.rooms.running(room), room[0] == GROUP
+    if is_group:
+        return [Reason("group", group=room[1], running=running, slots=tx.rooms.policy(room[1]).limit)]
+    if opens_at is not None:
+        return [Reason("rate", queue=spec.queue, key=room[1], at=opens_at)]
+    limit = tx.rooms.key_rule(spec.queue, room[1]).limit
+    return [Reason("key", queue=spec.queue, key=room[1], running=running, slots=limit)]
 
 
 def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
