@@ -22,7 +22,7 @@ from semantica_daemon.config import Config
 from semantica_daemon.engine import handlers, supervisors
 from semantica_daemon.engine.attachments import Attachments
 from semantica_daemon.engine.attempt import RunDependencies, SpawnSettings
-from semantica_daemon.engine.claims import WorkerClaims
+from semantica_daemon.engine.claims import ClaimDependencies, WorkerClaims
 from semantica_daemon.engine.commands import CommandQueue
 from semantica_daemon.engine.dispatcher import Dispatcher
 from semantica_daemon.engine.explain import Explainer
@@ -130,8 +130,8 @@ class Daemon:
         self.machine = Machine(config.machine, sources, readers, signals, clock)
         scheduler = Scheduler(self.commands, clock, self.machine, wake_scheduler)
         self._event_log = logs.EventLog(config.daemon.log_level)
-        next_job, secrets = opened.database.next_external_job, self.run_dependencies.secrets
-        self.claims = WorkerClaims(self.commands, secrets, self.lifecycle, clock, next_job, wake_scheduler)
+        claiming = ClaimDependencies(self.commands, readers, self.run_dependencies.secrets, self.lifecycle, clock)
+        self.claims = WorkerClaims(claiming, opened.database.next_external_job, wake_scheduler)
         listeners = [self.feed.committed, self.dispatcher.committed, scheduler.committed, self._event_log.committed]
         listeners.append(self.claims.committed)
         self._database = opened.database

@@ -36,6 +36,8 @@ def _changes_to_template(arguments: Any) -> Json:
     found = _command(arguments) | {"env_vars": _variables(arguments)} if arguments.command else _changes(arguments)
     found.pop("job_type", None)
     named = {} if arguments.type is None else {"job_type": arguments.type}
+    if getattr(arguments, "external", False):
+        named["execution_mode"] = "EXTERNAL"
     return {**found, **named, "template_id": arguments.template}
 
 

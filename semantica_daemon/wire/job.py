@@ -133,7 +133,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     ttl_ms: Annotated[Ms | None, about("skipped when it has been QUEUED for so long")] = None
     grace_ms: Annotated[Ms | None, about("time between SIGTERM and SIGKILL; default: the daemon's grace_ms")] = None
     on_interrupt: Annotated[
-        Literal["fail", "requeue"], about("what a crash or shutdown of the daemon means for a running job")
+        Literal["fail", "requeue"], about("what the end of the daemon, or a lost lease, means for a running job")
     ] = "fail"
     leftovers: Annotated[
         Literal["end", "keep"], about("whether processes that outlive the main one are ended or kept")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from semantica_daemon.wire.job_view import JobView
+from semantica_daemon.wire.job_view import JobView, ParentResult
 from semantica_daemon.wire.run import ErrorClass
 from semantica_daemon.wire.types import FEW, JobType, Label, Ms, Params, Queue, Text, Wait, about
 
@@ -44,6 +44,7 @@ class ClaimedJob(Struct, frozen=True):
     run_token: Annotated[str, about("what run.progress, run.log and run.result name the run by")]
     lease_expires_at: Annotated[int, about("the run is lost then, unless a heartbeat comes before; epoch ms")]
     env_vars: Annotated[dict[str, str], about("the variables that were set for the job by name, secrets included")]
+    parents: Annotated[list[ParentResult], about("how its parents ended, with their results, up to 4 MB")]
 
 
 class ClaimResult(Struct, frozen=True):
