@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks import chains, commands, figures, resting, results, spool, waiting, workers
+from benchmarks import chains, commands, figures, mapping, resting, results, spool, waiting, workers
 from benchmarks.figures import Stand, Taken, hold
 from benchmarks.floor import Floor
 from benchmarks.history import fill
@@ -38,6 +38,9 @@ round trip to an asyncio server that echoes lines. A figure without a target is 
   add, run  `semantica add -- true`, `semantica run -- true`; beside: python -I -c pass
   spool     500 × `semantica add -- sh -c echo` until the last has ended, 2 slots, and one `semantica add --each` of
             500 lines; beside: the same with tsp, nq (one at a time) and xargs -P2, as far as they are installed
+  map       10,000 × `semantica map -- /bin/true`, 2 slots; beside: the same with GNU parallel and xargs, as far as they
+            are installed
+  intake    items a second that `semantica map` takes, of 100,000, while none is run
   noisy     enqueue p99 while 2 jobs write without end; beside: the same daemon while it is quiet
   due       10,000 jobs due at one instant: how many a second are queued, and enqueue p99 meanwhile; beside: before
   chain     1,000 no-op jobs, each the parent of the next, 2 slots
@@ -61,7 +64,7 @@ examples:
   scripts/bench --explain enqueue             where the instructions of an enqueue in the store go
 """
 TAKEN = [*figures.TAKEN, *commands.TAKEN]
-OTHERS = (commands, spool, waiting, chains, workers, resting)
+OTHERS = (commands, spool, mapping, waiting, chains, workers, resting)
 NAMES = [*(taken.figure.name for taken in TAKEN), *(name for module in OTHERS for name in module.NAMES)]
 
 
@@ -144,6 +147,12 @@ class Bench:
         if "spool" in only:
             warn_if_busy()
             yield from spool.spool(self._folder / "s", self._repeats, 50 if quick else 500, log)
+        if "map" in only:
+            warn_if_busy()
+            yield from mapping.map_items(self._folder / "p", self._repeats, 500 if quick else 10_000, log)
+        if "intake" in only:
+            warn_if_busy()
+            yield from mapping.intake(self._folder / "t", self._repeats, 10_000 if quick else 100_000, log)
 
     def _waiting(self) -> Iterator[Result]:
         only, quick = self._options.only, self._options.quick

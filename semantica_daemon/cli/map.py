@@ -102,7 +102,8 @@ class _Following:
         record.sequence = run.cursor
         record.taken = max(record.taken, run.taken)
         record.is_complete = record.is_complete or run.all_were_taken
-        self._records.keep(record)
+        with suppress(CommandFailed):  # output that was printed is printed again, and nothing else
+            self._records.keep(record)
 
     def _lost(self, lost: ConnectionLost) -> CommandFailed:
         name = self._record.name

@@ -71,9 +71,12 @@ class MapRecords:
         path = self._path(record.name)
         temporary = f"{path}.{os.getpid()}"
         fields: Json = dict(record.__dict__)
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(fields, file)
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                json.dump(fields, file)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise CommandFailed(f"cannot write to {self._folder}: {error.strerror}", exit_code=DATA) from None
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
