@@ -18,6 +18,8 @@ INSTALLED = Path(sys.executable).parent / "semantica"
 PROGRAMS = ("make", "lint", "npm")
 SCRIPTS = ("backup.sh", "release.sh", "reindex", "smoke-test", "promote")
 WITHIN_S = 50
+# How the commands begin that are run; others are only shown.
+SHOWN = ("semantica ", "for ", "API_TOKEN", "git --version", "seq ", "printf ")
 CODE = ("", "semantica_daemon", "migrations", "scripts", "tests")
 PAGES = ("", "docs", "scripts")
 
@@ -43,7 +45,7 @@ def steps(page: str) -> list[Step]:
             found[-1] = Step(f"{found[-1].command}\n{row[2:]}", None)
         else:
             found[-1] = Step(found[-1].command, f"{found[-1].printed or ''}{row}\n")
-    return [step for step in found if step.command.startswith(("semantica ", "for ", "API_TOKEN", "git --version"))]
+    return [step for step in found if step.command.startswith(SHOWN)]
 
 
 class NewUser:
@@ -97,6 +99,7 @@ FILES = {
         "docs/commands.md",
         "docs/handlers.md",
         "docs/install.md",
+        "docs/map.md",
         "docs/scheduling.md",
         "docs/workers.md",
     ],

@@ -3,7 +3,7 @@
 import pytest
 
 from semantica_daemon.client.client import Client
-from semantica_daemon.client.exit_codes import DATA, TEMPORARY, USAGE
+from semantica_daemon.client.exit_codes import BROKEN_PIPE, DATA, TEMPORARY, USAGE
 from semantica_daemon.paths import find
 from tests.cases import each_case
 from tests.cli.command_line import Line
@@ -176,3 +176,57 @@ def test_a_map_is_not_begun_again_while_it_runs(line: Line, daemon: Process) -> 
 def test_thousands_of_items_are_added_in_several_calls(line: Line, count: int) -> None:
     result = line("map", "-k", "--", "echo", stdin="".join(f"{number}\n" for number in range(count)))
     assert result.out == "".join(f"{number}\n" for number in range(count))
+
+
+WAITS = 'test $1 != wait || until test -e go; do sleep 0.02; done; echo "<$1>"'
+
+
+def test_a_terminal_shows_a_bar_below_the_output(line: Line) -> None:
+    begun = line.start_on_terminal("map", "--", "sh", "-c", WAITS, "sh", ":::", "a", "wait", "b")
+    shown = begun.until(" 66%  2/3")
+    assert "<a>\n" in shown
+    (line.cwd / "go").touch()
+    result = begun.result()
+    assert result.code == 0
+    assert result.out.endswith("done, in " + result.out.rpartition("done, in ")[2])
+    assert "\r\x1b[K<wait>\n" in result.out
+
+
+def test_there_is_no_bar_off_a_terminal_or_when_it_is_not_wanted(line: Line) -> None:
+    words = ["--", "sh", "-c", WAITS, "sh", ":::", "a"]
+    assert line("map", *words).err.count("\n") == 1
+    assert "━" not in line.on_terminal("map", "--no-bar", *words).out
+    assert line.on_terminal("map", "-q", *words).out == "<a>\n"
+
+
+def test_the_jobs_are_cancelled_when_nobody_reads_the_output(line: Line, daemon: Process) -> None:
+    items = map(str, range(1, 500))
+    begun = line.start("map", "--name", "unread", "-j", "1", "--", "seq", "{}", "100000", ":::", *items)
+    assert begun.process.stdout is not None
+    begun.process.stdout.close()
+    assert begun.process.wait(40) == BROKEN_PIPE
+    jobs = daemon.call("job.list", job_type=["seq"], limit=200)["items"]
+    assert {job["state"] for job in jobs} >= {"CANCELLED"}
+    assert begun.process.stderr is not None
+    begun.process.stderr.close()
+
+
+def test_a_full_queue_takes_the_items_as_it_empties(line: Line, daemon: Process) -> None:
+    daemon.call("queue.configure", queue="small", slots=2, max_queued=20)
+    items = list(map(str, range(70)))
+    result = line("map", "-Q", "small", "-k", "--", "echo", ":::", *items)
+    assert (result.code, result.out.split()) == (0, items)
+
+
+def test_environment_and_folder_go_along(line: Line) -> None:
+    (line.cwd / "sub").mkdir()
+    words = ["map", "-C", "sub", "-e", "SIZE=5", "--", "sh", "-c", 'echo $1 $SIZE $COLOUR "$(basename $PWD)"', "sh"]
+    assert line(*words, ":::", "a", COLOUR="green").out == "a 5 green sub\n"
+
+
+def test_items_wait_behind_other_jobs(line: Line, daemon: Process) -> None:
+    """A map of thousands does not hold up what is added later, unless it is told to."""
+    line("map", "--", "true", ":::", "usual one")
+    line("map", "-p", "high", "--", "true", ":::", "high one")
+    jobs = [daemon.call("job.list", subject_key=item)["items"][0] for item in ("usual one", "high one")]
+    assert [job["priority"] for job in jobs] == [-10, 10]
