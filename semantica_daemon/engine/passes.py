@@ -39,6 +39,8 @@ class Wake(asyncio.Event):
         """`next_at`: when the step wants the next one; it comes earlier if `wake_by` was called during the step."""
         self._is_in_step = False
         self.last.next_at = min((at for at in (next_at, self._noted) if at is not None), default=None)
+        if self._noted is not None and self._noted <= self._clock.now():
+            self.set()
 
     def wake_by(self, instant: int) -> None:
         """Wakes the part if its next step would come later than `instant`, or is overdue."""
