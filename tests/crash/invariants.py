@@ -28,6 +28,9 @@ BROKEN = {
         SELECT job_id, parent_id FROM job_parents
         JOIN jobs AS child ON child.id = job_id JOIN jobs AS parent ON parent.id = parent_id
         WHERE (child.run_count > 0 OR child.state = 'QUEUED') AND parent.state <> 'DONE'""",
+    "a reservation outlives its job": """
+        SELECT reservation_id, job_id FROM direct_reservations JOIN jobs ON jobs.id = job_id
+        WHERE status = 'ACTIVE' AND jobs.finished_at IS NOT NULL""",
     "an event of a job that is not there": """
         SELECT sequence, job_id FROM events
         WHERE job_id IS NOT NULL AND job_id NOT IN (SELECT id FROM jobs)""",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from semantica_daemon.model.event import ENDS
+from semantica_daemon.model.reservation import Reservation
 from semantica_daemon.model.state import LIVE, NEW, QUEUED, RUNNING, SCHEDULED, TERMINAL, TRANSITIONS
 from semantica_daemon.store.counts import NOTHING, TOTAL_OF, TOTALS, USED_SLOTS
 from semantica_daemon.store.external import ExternalSource, room_of
@@ -44,6 +45,7 @@ def check(store: Store, counted: bool = True) -> None:
     check_runs(store)
     check_waiting(store)
     check_turns(store)
+    check_reservation(store)
     if counted:
         check_counts(store)
 
@@ -273,6 +275,15 @@ ORDER BY number
     for schedule_id in {job["schedule_id"] for job in live if job["awaits_turn"]}:
         of_it = [job["awaits_turn"] for job in live if job["schedule_id"] == schedule_id]
         assert of_it[0] == 0, "nobody would pass the turn on"
+
+
+def check_reservation(store: Store) -> None:
+    """The one in memory is the ACTIVE one of the table; its job, if it has one, has not ended."""
+    columns = ", ".join(Reservation.__struct_fields__)
+    rows = store.rows(f"SELECT {columns} FROM direct_reservations WHERE status = 'ACTIVE'")
+    active = store.database.context.reservations.active
+    assert ([] if active is None else [active]) == [Reservation(**row) for row in rows]
+    assert active is None or active.job_id is None or store.job(active.job_id)["state"] in LIVE
 
 
 def check_counts(store: Store) -> None:
