@@ -13,13 +13,18 @@ def with_parents(arrival: Arrival, jobs: dict[str, Job], lanes: dict[Lane, Known
     if job.retry_of:
         found = [one if one.state in LIVE else _newest_retry(one, jobs) for one in found]
     for one in found:
-        if one.id in gone:
+        if gone & _with_live_ancestors(one, jobs):
             return NeverStarts
         if one.state not in (*LIVE, "DONE"):
             return ParentEnded
     job.needs = list(dict.fromkeys(one.id for one in found))
     job.parents_left = {one.id for one in found if one.state != "DONE"}
     return arrival
+
+
+def _with_live_ancestors(job: Job, jobs: dict[str, Job]) -> set[str]:
+    parents = [jobs[job_id] for job_id in job.needs if jobs[job_id].state in LIVE]
+    return {job.id}.union(*(_with_live_ancestors(parent, jobs) for parent in parents))
 
 
 def settle(ended: list[Job], jobs: dict[str, Job], end: Callable[[Job, str], None]) -> None:
