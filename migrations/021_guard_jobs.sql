@@ -1,4 +1,4 @@
--- What a job is cannot change once it has run, and the end of a job is final (seed 004, INV-001 and §5.3).
+-- What a job is cannot change once it has run, and the end of a job is final.
 --
 -- A trigger makes an UPDATE of jobs dearer by a fiftieth of a run, whether it refuses anything or not, so none of these is
 -- on a column that the start of a job writes. An end is written once per job, by `finished_at` and `ended`; the CHECKs of

@@ -518,7 +518,7 @@ INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (20, 0, 'add reservations', '37c1c2efd522199c11b8c877bdeaf6c36b2ed03745040117a98d39969505ffdf');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
-VALUES (21, 0, 'guard jobs', 'cb83b82ddf4e5568ae4485069ee728e56d1516ec976e8c38738fee343f0b7157');
+VALUES (21, 0, 'guard jobs', '7324eb45f06a83ea08e60f5b00bce8a9c894afe07eba9ff5ff16a22e78b311d7');
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (22, 0, 'add items', '6f037c447e91c2095cf6757de0eddab844fe42483bb2e5c1b52e7bfb381a37d0');
