@@ -1,3 +1,22 @@
+CREATE TABLE artifacts (
+  id INTEGER PRIMARY KEY,
+  job_number INTEGER NOT NULL REFERENCES jobs(number) ON DELETE CASCADE,
+  run_id TEXT,
+  name TEXT NOT NULL,
+  path TEXT NOT NULL,
+  artifact_type TEXT NOT NULL CHECK (
+    artifact_type = 'output' OR artifact_type = 'receipt' OR artifact_type = 'log' OR artifact_type = 'partial'
+  ),
+  status TEXT NOT NULL DEFAULT 'pending' CHECK (
+    status = 'pending' OR status = 'writing' OR status = 'complete' OR status = 'failed' OR status = 'quarantined'
+  ),
+  size_bytes INTEGER,
+  mtime INTEGER,
+  sha256 TEXT,
+  created_at INTEGER NOT NULL,
+  verified_at INTEGER
+);
+
 CREATE TABLE direct_reservations (
   reservation_id TEXT PRIMARY KEY,
   reserved_at INTEGER NOT NULL,
@@ -254,6 +273,16 @@ CREATE TABLE rates (
   PRIMARY KEY (queue, concurrency_key, started_at)
 ) WITHOUT ROWID;
 
+CREATE TABLE receipts (
+  number INTEGER PRIMARY KEY,
+  job_id TEXT NOT NULL UNIQUE,
+  created_at INTEGER NOT NULL,
+  hash TEXT NOT NULL,
+  previous TEXT,
+  signature TEXT NOT NULL,
+  receipt TEXT NOT NULL CHECK (json_valid(receipt))
+);
+
 CREATE TABLE schedules (
   schedule_id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -316,6 +345,8 @@ CREATE TABLE workers (
 CREATE TABLE workspace_removals (
   job_id TEXT PRIMARY KEY
 ) WITHOUT ROWID;
+
+CREATE INDEX idx_artifacts_job ON artifacts (job_number);
 
 CREATE UNIQUE INDEX idx_direct_reservations_active ON direct_reservations (status) WHERE status = 'ACTIVE';
 
@@ -437,6 +468,12 @@ BEGIN
   SELECT RAISE(ABORT, 'a job that has run keeps its payload, variables, type and template');
 END;
 
+CREATE TRIGGER receipts_are_final
+AFTER UPDATE ON receipts
+BEGIN
+  SELECT RAISE(ROLLBACK, 'a receipt is written once');
+END;
+
 CREATE VIEW items AS
 SELECT id,
   CASE
@@ -525,3 +562,6 @@ VALUES (22, 0, 'add items', '6f037c447e91c2095cf6757de0eddab844fe42483bb2e5c1b52
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (23, 0, 'add workspace removals', 'a3734944dabea853b97c7a76d723099ff9669e5196f4fc9c81a9d82fb8bb9615');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (24, 0, 'add receipts', '5ba97bb6a119abc97e0bd3ace101f252d53ae7b35570b74ef2414d67bd52264a');
