@@ -15,6 +15,7 @@ NAMES = (
     "during_migration",
     "during_sync",
     "during_checkpoint",
+    "during_backup",
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from semantica_daemon import failpoints
 from tests.crash import invariants
+from tests.crash.test_failpoints import NOT_PASSED
 from tests.crash.test_kill_loop import until_all_has_ended
 from tests.crash.waiting_jobs import EverySecond, check_latched
 from tests.harness import Process
@@ -18,7 +19,7 @@ from tests.harness import Process
 COMMITS = ("before_commit", "after_commit_before_reply")
 FIRST, SOME, MOST = 4, 9, 40
 CALLS = {"job.enqueue", "event.emit"}
-NAMES = [name for name in failpoints.NAMES if name not in ("during_migration", "after_spawn_before_pid_commit")]
+NAMES = [name for name in failpoints.NAMES if name not in (*NOT_PASSED, "after_spawn_before_pid_commit")]
 
 
 class Listeners:

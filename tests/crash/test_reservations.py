@@ -11,11 +11,12 @@ import pytest
 
 from semantica_daemon import failpoints
 from tests.crash import invariants
+from tests.crash.test_failpoints import NOT_PASSED
 from tests.harness import PATIENCE_S, Process, RpcError
 
 SLEEP: dict[str, Any] = {"job_type": "semantica.sleep", "payload": {"ms": 60_000}}
 COMMAND: dict[str, Any] = {"job_type": "sleep", "payload": {"argv": ["sleep", "60"], "cwd": "/"}}
-POINTS = [name for name in failpoints.NAMES if name != "during_migration"]
+POINTS = [name for name in failpoints.NAMES if name not in NOT_PASSED]
 # A commit and a sync are passed a few times at every start.
 PASSAGE = {"before_commit": 12, "after_commit_before_reply": 12, "during_sync": 5, "during_checkpoint": 1}
 
