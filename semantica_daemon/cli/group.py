@@ -20,7 +20,7 @@ def _rules(group: Json) -> str | None:
     """one at a time, stop; at most 4; None without any."""
     most = group["max_parallel"]
     limit = "one at a time" if group["mode"] == "sequential" else f"at most {most} at once" if most else ""
-    on_failure = "" if group["on_failure"] == "continue" else f"{group['on_failure']} on failure"
+    on_failure = "" if group["on_failure"] == "skip" else f"{group['on_failure']} on failure"
     return ", ".join(filter(None, (limit, on_failure))) or None
 
 
@@ -132,8 +132,8 @@ CREATE = [
     Option("--sequential", "run its jobs one at a time, in the order of their queue"),
     Option("--max-parallel N", "how many of its jobs run at once (default: as many as there are slots)", positive),
     Option("--on-failure {stop,continue,skip}",
-           "when a job fails, cancel those that have not started (stop), those that need it (skip, and continue: the "
-           "default)"),
+           "when a job fails, cancel those that have not started (stop), only those that need it (skip, the default), "
+           "or none: what needs it starts all the same (continue)"),
 ]  # fmt: skip
 COMMAND = Subcommands(
     "Groups of jobs: how they are doing, and the rules for them.",

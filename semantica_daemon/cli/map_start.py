@@ -52,7 +52,7 @@ def _set_policy(pipeline: Pipeline, record: MapRecord, jobs: int, halt: Halt) ->
     record.jobs, record.halt = jobs, halt.text
     if jobs or halt.is_at_first_failure:
         limit = {"max_parallel": jobs} if jobs else {}
-        on_failure = "stop" if halt.is_at_first_failure else "continue"
+        on_failure = "stop" if halt.is_at_first_failure else "skip"
         pipeline.call("group.create", chain_group_id=record.label, on_failure=on_failure, **limit)
 
 

@@ -102,3 +102,7 @@ def starts_when(reasons: list[Reason], now: int) -> str:
 
 def too_late(winner: str, subject: str) -> str:
     return f"not run: job {prose.short_id(winner)} was added for a newer version of {subject}"
+
+
+def group_stopped(group: str, failed: str) -> str:
+    return f"group {group} was stopped when job {prose.short_id(failed)} failed; this job runs all the same"

@@ -2,7 +2,8 @@
 
 Such a wait is a latched gate with the key `job:` and the id; its value is the state that the other job must end in, for
 a parent DONE. A gate for any end has the key of an event without a value. When the other job ends otherwise, the
-waiting job can never start, so it is CANCELLED, and then its own descendants are.
+waiting job can never start, so it is CANCELLED, and then its own descendants are. In a group that continues after
+failures, a failed parent of the same group counts like one that is DONE.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from semantica_daemon.errors import InvalidParams, NeverStarts, ParentEnded, Refusal
 from semantica_daemon.model import state
 from semantica_daemon.model.admission import AdmittedJob, Gate
+from semantica_daemon.model.group import FAILURES
 from semantica_daemon.model.job import JOB_END
 from semantica_daemon.model.planner import Plan
 from semantica_daemon.store import find, gates, transition
@@ -29,6 +31,13 @@ LIMIT ?
 """
 PARENTS = "SELECT parent_id FROM job_parents WHERE job_id = :job_id ORDER BY ordinal"
 LINK = "INSERT INTO job_parents (job_id, ordinal, parent_id) VALUES (?, ?, ?)"
+PARENT_IN_GROUP = """
+SELECT 1
+FROM job_parents
+JOIN jobs ON jobs.id = parent_id
+WHERE job_id = ? AND parent_id = ? AND chain_group_id = ?
+"""
+IN_GROUP = "SELECT 1 FROM jobs WHERE id = ? AND chain_group_id = ?"
 NEWEST_RETRY = """
 SELECT jobs.id
 FROM job_retries AS mine
@@ -106,10 +115,19 @@ def _parent(tx: Tx, job: AdmittedJob, name: str, path: str, planned: Plan) -> tu
         job_id, current = _find(tx, newest[0] if newest else job_id, path)
     if planned.supersede or planned.interrupt:
         _check_ancestors(tx, job_id, path, planned)
+    if current in FAILURES and _continues(tx, job.spec.chain_group_id, IN_GROUP, job_id):
+        return job_id, False
     if current in state.TERMINAL and current != state.DONE:
         problem = f"job {job_id} ended as {current}, so a job that needs it could never start"
         raise ParentEnded(problem, "retry that job first, and name its retry", job_id=job_id, path=path)
     return job_id, current != state.DONE
+
+
+def _continues(tx: Tx, group: str | None, query: str, *ids: str) -> bool:
+    """Whether the group goes on after failures, and the jobs of the query are members of it."""
+    if group is None or not tx.rooms.policy(group).continues:
+        return False
+    return tx.execute(query, (*ids, group)).fetchone() is not None
 
 
 def _check_ancestors(tx: Tx, parent: str, path: str, planned: Plan) -> None:
@@ -176,6 +194,10 @@ def _settle_one(tx: Tx, number: int, key: str, value: str, became: str) -> None:
         gates.open_gate(tx, job, key, job.event_count, job.last_event)
         return
     parent = key.removeprefix(JOB_END)
+    is_failure = value == state.DONE and became in FAILURES
+    if is_failure and _continues(tx, job.chain_group_id, PARENT_IN_GROUP, job.job_id, parent):
+        gates.open_gate(tx, job, key, job.event_count, job.last_event)
+        return
     message = f"it needs job {parent} to end as {value}, which has ended as {became}"
     facts = {"parent_job_id": parent, "parent_state": became}
     transition.end_waiting(tx, job, state.CANCELLED, message=message, facts=facts)

@@ -87,7 +87,7 @@ SELECT * FROM (SELECT chain_group_id FROM groups WHERE chain_group_id > :cursor 
 ORDER BY 1
 LIMIT :limit
 """
-NO_POLICY = ("parallel", "continue", None, None, None)
+NO_POLICY = ("parallel", "skip", None, None, None)
 
 
 async def get(db: Connection, params: GetGroupParams) -> GroupView:

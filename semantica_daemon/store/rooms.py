@@ -21,7 +21,7 @@ WHERE state = 'RUNNING' AND (concurrency_key IS NOT NULL OR chain_group_id IS NO
 GROUP BY queue, concurrency_key, chain_group_id
 """
 POLICY = """
-SELECT iif(mode = 'sequential', 1, max_parallel), mode = 'sequential', on_failure = 'stop'
+SELECT iif(mode = 'sequential', 1, max_parallel), mode = 'sequential', on_failure = 'stop', on_failure = 'continue'
 FROM groups
 WHERE chain_group_id = ?
 """
@@ -34,6 +34,7 @@ WHERE mode = 'sequential' AND finished_at IS NULL AND state = 'SCHEDULED' AND at
 GROUP BY groups.chain_group_id
 """
 STOPPING = "SELECT chain_group_id FROM groups INDEXED BY idx_groups_stopped WHERE stopped_upto IS NOT NULL"
+STOPPED_BY = "SELECT stopped_by FROM groups WHERE chain_group_id = ?"
 STOP = """
 UPDATE groups
 SET stopped_upto = (SELECT max(number) FROM jobs), stopped_by = ?
@@ -46,11 +47,13 @@ GROUP = ""  # no queue has this name
 
 
 class GroupPolicy(Struct, frozen=True, gc=False):
-    """`limit`: how many of its jobs may run at once; None: any number."""
+    """`limit`: how many of its jobs may run at once; None: any number. `stops`, `continues`: after a failure; neither:
+    only what needs the failed job is cancelled."""
 
     limit: int | None = None
     is_sequential: bool = False
     stops: bool = False
+    continues: bool = False
 
 
 ONLY_A_LABEL = GroupPolicy()
@@ -121,7 +124,14 @@ class Rooms:
             if len(self._policies) >= MOST_REMEMBERED:
                 self._policies.clear()
             row = self._connection.execute(POLICY, (group,)).fetchone()
-            found = self._policies[group] = GroupPolicy(row[0], bool(row[1]), bool(row[2])) if row else ONLY_A_LABEL
+            found = self._policies[group] = GroupPolicy(row[0], *map(bool, row[1:])) if row else ONLY_A_LABEL
+        return found
+
+    def stopped_by(self, group: str) -> str | None:
+        """The failed job for which the members that had not started were cancelled."""
+        if not self.policy(group).stops:
+            return None
+        found: str | None = self._connection.execute(STOPPED_BY, (group,)).fetchone()[0]
         return found
 
     def stop(self, group: str, failed: str) -> None:

@@ -19,8 +19,11 @@ class CreateGroupParams(Params, frozen=True):
     mode: Annotated[GroupMode, about("whether its jobs run one at a time, in the order of their queue")] = "parallel"
     on_failure: Annotated[
         OnFailure,
-        about("what a failed job ends: stop: all that have not started, skip: what depends on it, continue: the same"),
-    ] = "continue"
+        about(
+            "after a failure, stop: the jobs that have not started are cancelled; skip: only what needs the failed "
+            "job is; continue: none is, and what needs the failed job starts all the same"
+        ),
+    ] = "skip"
     max_parallel: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None, about("how many of its jobs may run at once; null: any number")
     ] = None

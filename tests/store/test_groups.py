@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from semantica_daemon.errors import GroupExists, InvalidParams
+from semantica_daemon.errors import GroupExists, InvalidParams, ParentEnded
 from semantica_daemon.store.writes import groups
 from semantica_daemon.store.writes.groups import create
 from semantica_daemon.store.writes.retry import retry
@@ -137,8 +137,12 @@ def test_a_member_that_is_added_after_the_stop_runs(wide: Store) -> None:
     made(wide, on_failure="stop")
     failing = begin(wide, chain_group_id="g")
     end(wide, failing, HOPELESS)
-    ids = members(wide, 1)
-    assert claimed_ids(wide) == ids
+    added = put(wide, chain_group_id="g")
+    assert added.warnings == (
+        f"group g was stopped when job {failing.run.job_id[:8]} failed; this job runs all the same",
+    )
+    assert put(wide, chain_group_id="h").warnings == ()
+    assert claimed_ids(wide)[:1] == [added.job_id]
     again = wide.run(retry, RetryParams(failing.run.job_id))
     assert claimed_ids(wide) == [again.job_id]
 
@@ -151,15 +155,77 @@ def test_an_attempt_that_is_repeated_stops_nothing(wide: Store) -> None:
     assert states(wide, waiting) == ["QUEUED"]
 
 
-@pytest.mark.parametrize("on_failure", ["continue", "skip"])
-def test_otherwise_only_what_depends_on_the_failed_member_is_cancelled(wide: Store, on_failure: str) -> None:
-    made(wide, on_failure=on_failure)
+AFTER_A_FAILURE = {  # what becomes of a child of the failed member, the child's child, and another member
+    "stop": ["CANCELLED", "CANCELLED", "CANCELLED"],
+    "skip": ["CANCELLED", "CANCELLED", "QUEUED"],
+    "continue": ["QUEUED", "SCHEDULED", "QUEUED"],
+    None: ["CANCELLED", "CANCELLED", "QUEUED"],
+}
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+@pytest.mark.parametrize("on_failure", AFTER_A_FAILURE)
+def test_on_failure_says_which_members_a_failure_ends(wide: Store, mode: str, on_failure: str | None) -> None:
+    made(wide, mode=mode, **({"on_failure": on_failure} if on_failure else {}))
     failing = begin(wide, chain_group_id="g")
     child = put(wide, chain_group_id="g", parent_job_id=failing.run.job_id).job_id
+    grandchild = put(wide, chain_group_id="g", parent_job_id=child).job_id
     (other,) = members(wide, 1)
     end(wide, failing, HOPELESS)
     tick(wide)
-    assert states(wide, child, other) == ["CANCELLED", "QUEUED"]
+    assert states(wide, child, grandchild, other) == AFTER_A_FAILURE[on_failure]
+
+
+def test_continue_runs_a_sequential_group_to_its_end(wide: Store) -> None:
+    made(wide, mode="sequential", on_failure="continue")
+    first = put(wide, chain_group_id="g").job_id
+    child = put(wide, chain_group_id="g", parent_job_id=first).job_id
+    (other,) = members(wide, 1)
+    order = []
+    for _ in range(3):
+        (running,) = claims(wide)
+        order.append(running.run.job_id)
+        end(wide, running, HOPELESS)
+        tick(wide)
+    assert order == [first, other, child], "the child became QUEUED last"
+    assert states(wide, *order) == ["FAILED"] * 3
+
+
+@pytest.mark.parametrize("spec", [{}, {"chain_group_id": "h"}])
+def test_continue_is_about_parents_of_the_same_group(wide: Store, spec: dict[str, str]) -> None:
+    made(wide, on_failure="continue")
+    made(wide, on_failure="continue", chain_group_id="h")
+    failing = begin(wide, chain_group_id="g")
+    outside = put(wide, parent_job_id=failing.run.job_id, **spec).job_id
+    end(wide, failing, HOPELESS)
+    tick(wide)
+    assert states(wide, outside) == ["CANCELLED"]
+    with pytest.raises(ParentEnded):
+        put(wide, parent_job_id=failing.run.job_id, **spec)
+
+
+def test_continue_takes_a_parent_that_has_failed_already_but_none_that_was_cancelled(wide: Store) -> None:
+    made(wide, on_failure="continue")
+    failing = begin(wide, chain_group_id="g")
+    end(wide, failing, HOPELESS)
+    cancelled = put(wide, chain_group_id="g").job_id
+    child = put(wide, chain_group_id="g", parent_job_id=cancelled).job_id
+    stop(wide, cancelled)
+    tick(wide)
+    assert states(wide, child) == ["CANCELLED"]
+    assert put(wide, chain_group_id="g", parents=[failing.run.job_id]).state == "QUEUED"
+    with pytest.raises(ParentEnded):
+        put(wide, chain_group_id="g", parents=[failing.run.job_id, cancelled])
+
+
+def test_continue_does_not_change_the_meaning_of_a_condition(wide: Store) -> None:
+    made(wide, on_failure="continue")
+    failing = begin(wide, chain_group_id="g")
+    condition = {f"job:{failing.run.job_id}": "DONE"}
+    waiting = put(wide, chain_group_id="g", schedule={"type": "CONDITION", "conditions": condition}).job_id
+    end(wide, failing, HOPELESS)
+    tick(wide)
+    assert states(wide, waiting) == ["CANCELLED"]
 
 
 def test_a_large_group_is_stopped_in_several_transactions(wide: Store) -> None:

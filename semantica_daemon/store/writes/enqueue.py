@@ -167,6 +167,9 @@ def _begins(tx: Tx, job: AdmittedJob, decided: EnqueueDecision) -> Start:
     if decided.plan.stale:
         too_late = start.too_late(decided.winner or "", job.spec.subject_key or "")
         found = Start(state.SUPERSEDED, found.at, warnings=(*found.warnings, too_late))
+    group = job.spec.chain_group_id
+    if group is not None and (by := tx.rooms.stopped_by(group)) is not None:
+        found = msgspec.structs.replace(found, warnings=(*found.warnings, start.group_stopped(group, by)))
     if job.warnings:
         found = msgspec.structs.replace(found, warnings=job.warnings + found.warnings)
     return found
