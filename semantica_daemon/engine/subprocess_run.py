@@ -77,6 +77,7 @@ class SubprocessRun:
         try:
             return await self._carry_out()
         except BaseException as error:
+            await self._until_spawned()
             if await self._end_processes() is ESCAPED:
                 log.error("run_failed_in_daemon", job_id=self._job_id, exc_info=error)
                 return ESCAPED
@@ -251,6 +252,14 @@ class SubprocessRun:
             limit = self._attempt.dependencies.spawn_settings.log_bytes
             line = f"its log keeps {limit} bytes, of the beginning and the end; {report.dropped} between are missing"
             self._attempt.reporter.line(Line(line, "warn", payload))
+
+    async def _until_spawned(self) -> None:
+        """After an error. A supervisor that has not answered the request yet would start the process later, when nobody
+        looks for it any more; so it gets the signal that ends the run, and its answer is awaited."""
+        if self._awaits_start and self._supervisor is not None:
+            self._supervisor.signal(self._run_id, signal.SIGKILL)
+            self._supervisor.check_alive(self._run_id, self._job_id)
+            await self._inbox.get()
 
     async def _end_processes(self) -> Outcome:
         """Ends the processes without the supervisor. A process that survives SIGKILL is reported, and the job is not

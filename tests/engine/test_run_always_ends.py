@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from semantica_daemon.engine import results, subprocess_run
 from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.results import Result
-from tests.engine.commands import output, run, sh
+from tests.engine.commands import output, run, sh, start, supervisors
 from tests.engine.sample_handlers import Door
 from tests.harness import Harness, Process, daemon
 from tests.supervisor.families import marked
@@ -145,6 +146,27 @@ async def test_a_failure_at_any_await_of_a_run_ends_the_run(
     assert number >= 3, "it waits for its start and for its end"
     monkeypatch.undo()
     await check_slot_is_free(small, monkeypatch)
+
+
+async def test_a_failure_before_the_supervisor_has_answered_leaves_no_process_that_starts_later(
+    small: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(small, ["true"])
+    (supervisor,) = supervisors(small)
+    original = Attempt._run
+
+    async def carry_out(attempt: Attempt) -> None:
+        await FailingAwait(original(attempt), 1, ZeroDivisionError("injected"))
+
+    monkeypatch.setattr(Attempt, "_run", carry_out)
+    os.kill(supervisor, signal.SIGSTOP)
+    job_id = await start(small, ["sleep", "600"])
+    early = await small.call("job.wait", job_id=job_id, timeout_ms=200)
+    os.kill(supervisor, signal.SIGCONT)
+    failed = await small.ended(job_id)
+    await check_slot_is_free(small, monkeypatch)  # the supervisor has handled the first request by then
+    assert (failed["error"]["code"], marked(failed["runs"][0]["run_id"])) == ("E_ENGINE_CRASH", [])
+    assert early["job"]["state"] == "RUNNING", "a run does not end before its process"
 
 
 async def test_a_home_whose_path_is_no_utf8_runs_commands_and_keeps_their_output(home: Path) -> None:
