@@ -4,11 +4,9 @@ The faults that are on are the words of a file: `sync-wal`, `write-db`, and `rea
 once a sync has failed.
 """
 
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+from tests.preload import build
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -72,12 +70,7 @@ class Faults:
     """`environment` is given to a daemon; `switch_on` takes effect with its next call of libc."""
 
     def __init__(self, folder: Path) -> None:
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            pytest.skip("NOT TESTED: disk faults, for want of a C compiler")
-        source, library = folder / "faults.c", folder / "faults.so"
-        source.write_text(SOURCE)
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        library = build(folder, "faults", SOURCE)
         self._file = folder / "faults"
         self._file.touch()
         self.environment = {"LD_PRELOAD": str(library), "SEMANTICA_TEST_FAULTS": str(self._file)}

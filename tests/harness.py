@@ -231,17 +231,19 @@ async def daemon(home: Path, clock: Clock | None = None, text: str = "", seed: i
 
 
 class Process:
-    """A daemon as a process of its own; calls are synchronous."""
+    """A daemon as a process of its own; calls are synchronous. `module` is what Python runs, in the root of the
+    repository."""
 
-    def __init__(self, home: Path, **env: str) -> None:
+    def __init__(self, home: Path, module: str = "semantica_daemon", **env: str) -> None:
         self.home = home
+        self.module = module
         self.socket = home / "daemon.sock"
         clean = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTICA_")}
         self.environment = {**clean, "SEMANTICA_HOME": str(home), **env}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready: bool = True) -> "Process":
-        command = [sys.executable, "-m", "semantica_daemon"]
+        command = [sys.executable, "-m", self.module]
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         with open(self.home / "stderr.log", "ab") as log:
             self.process = subprocess.Popen(command, env=self.environment, stderr=log, stdin=subprocess.DEVNULL)
