@@ -31,8 +31,8 @@ class Dispatcher:
             self._attempts[claim.run.run_id] = attempt
             if self._is_stopping:
                 attempt.stop("shutdown")
-        if committed.claims:
-            # After the first steps of the attempts, in the same turn of the loop: short ones have ended by then.
+        if any(claim.mode == "IN_PROCESS" for claim in committed.claims):
+            # After the first steps of the attempts, in the same turn of the loop: short handlers have ended by then.
             self._dependencies.commands.announce()
         for stop in committed.stops:
             running = self._attempts.get(stop.run_id)

@@ -50,6 +50,8 @@ TOO_LATE = Outcome(
     error=Error("E_SPAWN", "infra", f"it did not start within {START_WITHIN_MS // 1000} s, and was ended when it did")
 )
 
+GOES_ON = (Spawned, LeftoversFound, InputTaken)  # reports of a run that has not ended
+
 T = TypeVar("T")
 
 
@@ -209,7 +211,7 @@ class SubprocessRun:
             self._record_start(report.pid, report.started_at, request.log, has_ended=False)
             if self._attachment is not None:
                 self._attachment.run_started(self._send_input, request.has_input)
-        while isinstance(report, Spawned | LeftoversFound | InputTaken):
+        while isinstance(report, GOES_ON):
             report = await self._inbox.get()
             self._handle(report)
         if not isinstance(report, Exited):

@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -37,7 +38,26 @@ class SupervisorLost:
 
 
 RunReport = Spawned | SpawnFailed | LeftoversFound | InputTaken | Exited | SupervisorLost
-Inbox = asyncio.Queue[RunReport]  # the reports about one run, in order
+
+
+class Inbox:
+    """The reports about one run, in order, taken by the run alone. An asyncio.Queue, which serves any number of takers,
+    would cost as much as the handling of a report."""
+
+    def __init__(self) -> None:
+        self._reports: deque[RunReport] = deque()
+        self._arrival: asyncio.Future[None] | None = None
+
+    def put(self, report: RunReport) -> None:
+        self._reports.append(report)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    async def get(self) -> RunReport:
+        if not self._reports:
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+        return self._reports.popleft()
 
 
 class SupervisorConnection(asyncio.BufferedProtocol):
@@ -62,7 +82,7 @@ class SupervisorConnection(asyncio.BufferedProtocol):
     def spawn(self, request: SpawnRequest) -> Inbox:
         inbox = self._inboxes[request.run_id] = Inbox()
         if not self._send(request):
-            inbox.put_nowait(SupervisorLost())
+            inbox.put(SupervisorLost())
         return inbox
 
     def signal(self, run_id: str, number: int) -> None:
@@ -108,13 +128,13 @@ class SupervisorConnection(asyncio.BufferedProtocol):
             if isinstance(report, LogGrew):
                 self._log_grew(report.job_id)
             elif (inbox := self._inboxes.get(report.run_id)) is not None:
-                inbox.put_nowait(report)
+                inbox.put(report)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._inboxes:
             log.error("supervisor_lost", pid=self._process.pid, runs=len(self._inboxes))
         for inbox in self._inboxes.values():
-            inbox.put_nowait(SupervisorLost())
+            inbox.put(SupervisorLost())
         forks.forget(self._handle)
 
     def _send(self, request: Request) -> bool:
