@@ -56,7 +56,13 @@ PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     f"PRAGMA wal_autocheckpoint = {LAST_RESORT_PAGES}",
 )
-LAST_SEQUENCE = "SELECT coalesce(max(sequence), 0) FROM job_events"
+# Pruning may have taken the newest event with its job.
+LAST_SEQUENCE = """
+SELECT max(
+  coalesce((SELECT max(sequence) FROM job_events), 0),
+  coalesce((SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'last_sequence'), 0)
+)
+"""
 LAST_POSITION = "SELECT coalesce(max(position), 0) FROM jobs INDEXED BY idx_jobs_pop WHERE state = 'QUEUED'"
 EPOCH = "SELECT value FROM facts WHERE name = 'epoch'"
 NOTE_SYNC = "INSERT OR REPLACE INTO facts (name, value) VALUES ('synced_at', :now)"

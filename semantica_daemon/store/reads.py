@@ -140,7 +140,15 @@ FROM chain
 JOIN job_events ON sequence = at
 WHERE event_type = 'job.log' AND level = 'warn' AND json_extract(payload, '$.log_of') = :run_id
 """
-ENDS_OF_STREAM = "SELECT coalesce(min(sequence), 1), coalesce(max(sequence), 0) FROM job_events"
+ENDS_OF_STREAM = """
+WITH newest AS (
+  SELECT max(
+    coalesce((SELECT max(sequence) FROM job_events), 0),
+    coalesce((SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'last_sequence'), 0)
+  ) AS sequence
+)
+SELECT coalesce((SELECT min(sequence) FROM job_events), newest.sequence + 1), newest.sequence FROM newest
+"""
 QUEUES = "SELECT queue, paused_at, resume_at, slots, on_running, max_queued, rate, keys FROM queues"
 STATS = f"""
 WITH live AS ({counts.LIVE_COUNTS})
@@ -234,7 +242,7 @@ async def newest_events(db: Connection, since: int, before: int, wanted: Filter,
 
 
 async def stream_ends(db: Connection) -> tuple[int, int]:
-    """(oldest sequence that is stored, newest that was assigned); the newest event is never pruned."""
+    """(oldest sequence that is stored, newest that was assigned), also if it is pruned."""
     oldest, newest = next(iter(await db.execute_fetchall(ENDS_OF_STREAM)))
     return oldest, newest
 

@@ -35,6 +35,16 @@ CREATE TABLE environments (
   UNIQUE (hash, left_out)
 );
 
+CREATE TABLE event_aggregates (
+  day TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  job_type TEXT NOT NULL,
+  event_type TEXT NOT NULL,
+  events INTEGER NOT NULL,
+  duration_ms INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (day, queue, job_type, event_type)
+) WITHOUT ROWID;
+
 CREATE TABLE facts (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -120,6 +130,21 @@ CREATE TABLE job_runs (
   params_snapshot TEXT,
   PRIMARY KEY (job_number, number),
   CHECK ((finished_at IS NOT NULL) = (status <> 'RUNNING'))
+) WITHOUT ROWID;
+
+CREATE TABLE job_summaries (
+  id TEXT PRIMARY KEY,
+  job_type TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  subject_key TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER,
+  finished_at INTEGER NOT NULL,
+  pruned_at INTEGER NOT NULL,
+  exit_code INTEGER,
+  error_code TEXT
 ) WITHOUT ROWID;
 
 CREATE TABLE jobs (
@@ -565,3 +590,6 @@ VALUES (23, 0, 'add workspace removals', 'a3734944dabea853b97c7a76d723099ff9669e
 
 INSERT INTO schema_version (version, applied_at, description, checksum)
 VALUES (24, 0, 'add receipts', '5ba97bb6a119abc97e0bd3ace101f252d53ae7b35570b74ef2414d67bd52264a');
+
+INSERT INTO schema_version (version, applied_at, description, checksum)
+VALUES (25, 0, 'add retention', 'b9e10a708a018dac4a3fff018fd0ce53f4b3606aa4a872af887680e91df7256f');
