@@ -24,6 +24,11 @@ class Halt:
     def is_at_first_failure(self) -> bool:
         return self.what == "fail" and self.most == 1 and not self.is_percent
 
+    @property
+    def counts_ends(self) -> bool:
+        """Whether the next item may be added only when it is known how the others ended."""
+        return self.when == "soon" and not self.is_percent and not self.is_at_first_failure
+
     def is_due(self, done: int, failed: int, total: int | None) -> bool:
         """`total`: the number of all items; None while it is not known, when no percentage is due."""
         if self.when == "never":

@@ -25,7 +25,7 @@ def remember(paths: Paths, job_id: str) -> None:
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(f"{job_id}\n".encode())
         os.replace(temporary, path)
     except OSError:

@@ -3,6 +3,7 @@
 `map_intake` adds the jobs, `map_run` follows them, `map_record` keeps what --resume needs.
 """
 
+import os
 import shlex
 import time
 from contextlib import suppress
@@ -30,6 +31,8 @@ RUN_AGAIN = ("CANCELLED", "SUPERSEDED", "SKIPPED_TTL", "SKIPPED_DEADLINE")
 
 
 def run(arguments: Any, terminal: Terminal) -> int:
+    if arguments.resume_failed and arguments.resume is None:
+        arguments.resume = ""
     command, items = map_options.given(arguments, terminal)
     if arguments.dry_run:
         return _print_commands(command, items or Items([]), terminal)
@@ -43,6 +46,9 @@ def run(arguments: Any, terminal: Terminal) -> int:
     intake = MapIntake(pipeline, items or Items([]), Template(record.command), spec, arguments.duplicates)
     view = MapView(arguments, terminal, intake.texts)
     run = MapRun(pipeline, record, intake, view, arguments.halt or halt(record.halt), arguments.keep_order)
+    if run.halt.counts_ends:
+        most = record.jobs or os.cpu_count() or 1
+        intake.room = lambda: most - run.left
     run.is_resumed = is_resumed
     run.runs_again = (*RUN_AGAIN, "FAILED") if arguments.resume_failed else RUN_AGAIN
     earlier = map_earlier.EarlierJobs(pipeline, run, intake) if items is None else None

@@ -35,6 +35,7 @@ class MapIntake:
         is run twice."""
         self.texts = Texts()
         self.numbers = JobNumbers()
+        self.room: Callable[[], int] | None = None  # how many more items may be added now; None: any number
         self._pipeline = pipeline
         self._items = items
         self._template = template
@@ -80,7 +81,8 @@ class MapIntake:
 
     def send(self, on_ack: OnAck, may_wait: bool) -> None:
         """Adds items as far as calls may be in flight. `may_wait`: more can be read, so a call is filled first."""
-        while self._calls < MOST_CALLS and not self._is_stopped and time.monotonic() >= self._full_until:
+        most = MOST_CALLS if self.room is None else 1
+        while self._calls < most and not self._is_stopped and time.monotonic() >= self._full_until:
             if may_wait and not self._again and self._items.waiting < MOST_IN_CALL:
                 return
             batch = self._next_batch()
@@ -94,10 +96,11 @@ class MapIntake:
     def _next_batch(self) -> Batch:
         batch: Batch = []
         size = 0
-        while self._again and len(batch) < self._most and size < LARGEST_CALL:
+        most = self._most if self.room is None else min(self._most, self.room())
+        while self._again and len(batch) < most and size < LARGEST_CALL:
             batch.append(self._again.popleft())
             size += self.texts.size(batch[-1][0])
-        while self._items.waiting and len(batch) < self._most and size < LARGEST_CALL:
+        while self._items.waiting and len(batch) < most and size < LARGEST_CALL:
             batch.append((self.texts.append(self._items.take()), 1))
             size += self.texts.size(batch[-1][0])
         return batch

@@ -72,7 +72,8 @@ def _checked(item: bytes, number: int) -> str:
         raise CommandFailed(f"item {number} is not UTF-8: {shown}", "leave it out, or rename it", DATA) from None
     if len(item) > LONGEST or "\0" in text:
         problem = "has a NUL byte" if "\0" in text else f"has {len(item)} bytes, an argument may have {LONGEST}"
-        raise CommandFailed(f"item {number} {problem}", "put it into a file and give the file's name", DATA)
+        hint = "with -0 items end with a NUL byte" if "\0" in text else "put it into a file and give the file's name"
+        raise CommandFailed(f"item {number} {problem}", hint, DATA)
     return text
 
 

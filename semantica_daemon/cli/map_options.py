@@ -112,13 +112,14 @@ OUTPUT = Group("output", [
     Option("-k, --keep-order", "print the output in the order of the items"),
     Option("--tag", "begin each line of output with the item and a tab"),
     Option("--results DIR", "write the output to DIR/1/ITEM/stdout and stderr as well"),
-    Option("--no-bar", "no progress bar; there is one only on a terminal"),
+    Option("--bar", "a progress bar on stderr, also when that is not a terminal"),
+    Option("--no-bar", "no progress bar; without --bar there is one only on a terminal"),
     Option("--dry-run", "print the commands and run none"),
 ], "the output of each job is printed as a whole when it has ended")  # fmt: skip
 AGAIN = Group("coming back", [
     Option("--resume NAME", "go on with a map: items that are done are not run again (default: that of this command)",
            lambda text: text and checked_name(text), nargs="?", const=""),
-    Option("--resume-failed", "with --resume: run items that have failed once more"),
+    Option("--resume-failed", "as --resume, and run items that have failed once more"),
     Option("--name NAME", "name of the map (default: by the command and its items)", checked_name),
 ], "Ctrl-C leaves the jobs running; a second one within 2 s cancels them")  # fmt: skip
 OPTIONS: Options = [COMMAND, ITEMS, RUNS, OUTPUT, AGAIN]

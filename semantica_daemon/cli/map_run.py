@@ -45,7 +45,7 @@ class MapRun:
         self._pipeline = pipeline
         self._intake = intake
         self._view = view
-        self._halt = halt
+        self.halt = halt
         self._output = MapOutput(pipeline, view.open_writer, self._shown, keep_order)
         self._is_ended = bytearray(1)  # by number
         self._unshown: dict[str, int] = {}  # the sequence of each end that is not shown yet, the first one first
@@ -107,7 +107,7 @@ class MapRun:
 
     def exit_code(self) -> int:
         if self._is_halted:
-            return self._halt.exit_code(self._first_failed_code, self.failed, self.taken)
+            return self.halt.exit_code(self._first_failed_code, self.failed, self.taken)
         return failed_code(self.failed + self.cancelled)
 
     def _is_finished(self) -> bool:
@@ -195,9 +195,9 @@ class MapRun:
         self._output.add(EndedJob(number, event["job_id"] or "", state), _may_have_output(state, event["payload"]))
         total = self.taken if self._intake.is_done else None
         done, failed = self.done - self._earlier_done, self.failed - self._earlier_failed
-        if not self._is_halted and self._halt.is_due(done, failed, total):
+        if not self._is_halted and self.halt.is_due(done, failed, total):
             self._is_halted = True
-            self._stop({"only_waiting": True} if self._halt.when == "soon" else {}, "--halt")
+            self._stop({"only_waiting": True} if self.halt.when == "soon" else {}, "--halt")
 
     def _count(self, number: int, state: str) -> None:
         if self._is_ended[number]:

@@ -38,7 +38,8 @@ def record_of(
         if known is not None:
             _refuse_live(pipeline, known)
         if not command:
-            raise CommandFailed(f"there is no map {name}", "write -- before the command", DATA)
+            hint = "`semantica map --resume` goes on with the newest one; a new one needs its command, after --"
+            raise CommandFailed(f"there is no map {name} to resume", hint, DATA)
         record = MapRecord.make(name, command, cwd)
         newest = pipeline.call("event.list", sort="newest", limit=1)
         record.sequence, record.epoch = newest["next_sequence"], newest["epoch"]

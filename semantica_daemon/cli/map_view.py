@@ -14,7 +14,7 @@ from semantica_daemon.cli.map_results import ResultFiles
 
 class MapView:
     def __init__(self, arguments: Any, terminal: Terminal, texts: Texts) -> None:
-        wanted = sys.stderr.isatty() and not (terminal.quiet or arguments.no_bar)
+        wanted = (sys.stderr.isatty() or arguments.bar) and not (terminal.quiet or arguments.no_bar)
         self.bar = MapBar(wanted)
         self._terminal = terminal
         self._texts = texts

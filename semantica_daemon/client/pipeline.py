@@ -1,8 +1,8 @@
 """Many calls in flight over one connection, beside one subscription, for a command that adds and follows thousands of
 jobs. `client` makes one call at a time.
 
-When the daemon restarts, the pipeline connects again, subscribes from where it was and repeats the calls that have no
-reply. So only calls that may be repeated are made here.
+When the daemon restarts, or was killed and is started here, the pipeline connects again, subscribes from where it was
+and repeats the calls that have no reply. So only calls that may be repeated are made here.
 """
 
 import os
@@ -40,6 +40,7 @@ class Pipeline:
     def __init__(self, paths: Paths, autostart: bool, report: Report, wakeup: int = NO_WAKEUP) -> None:
         """`report` gets a sentence when the daemon is started, is late or is gone; `wakeup`: see Connection."""
         self._paths = paths
+        self._autostart = autostart
         self._report = report
         self._wakeup = wakeup
         self._number = 0
@@ -185,10 +186,11 @@ class Pipeline:
             self._outgoing += call.line
 
     def _reconnect(self, lost: ConnectionLost) -> None:
-        """Raises ConnectionLost when no daemon is there after BACK_WITHIN_S."""
+        """Raises ConnectionLost when no daemon is there after BACK_WITHIN_S. A daemon that was killed leaves its socket
+        behind and is started again; one that was stopped does not, and is waited for."""
         self._report(f"{lost}; waiting for it to come back")
         for _ in attempts(BACK_WITHIN_S, RETRY_EVERY_S):
             self._socket.close()
             with suppress(NoDaemon):
-                return self._connect(autostart=False)
+                return self._connect(self._autostart and os.path.exists(self._paths.socket))
         raise lost

@@ -246,6 +246,7 @@ def test_the_last_job_has_a_name(line: Line, daemon: Process) -> None:
     assert line("show", "-q", "@last").out == second
     assert (daemon.home / "last").read_text() == second != first
     assert [name for name in os.listdir(daemon.home) if name.startswith("last")] == ["last"]
+    assert (daemon.home / "last").stat().st_mode & 0o777 == 0o600
 
 
 def test_without_a_remembered_one_the_last_job_is_the_newest(line: Line, daemon: Process) -> None:

@@ -117,6 +117,15 @@ def test_halt_ends_the_map(line: Line, halt: str, codes: str, code: int) -> None
     assert result.code == code, result.err
 
 
+@pytest.mark.parametrize(
+    ("halt", "ran"), [("soon,success=1", "5 0"), ("soon,done=3", "5 0 6"), ("soon,fail=2", "5 0 6")]
+)
+def test_halt_soon_starts_no_item_after_the_one_that_it_was_due_at(line: Line, halt: str, ran: str) -> None:
+    record = ["--", "sh", "-c", "echo $1 >> ran; exit $1", "sh"]
+    line("map", "-j", "1", "--halt", halt, *record, stdin="5\n0\n6\n7\n8\n")
+    assert (line.cwd / "ran").read_text().split() == ran.split()
+
+
 def test_halt_now_ends_running_jobs_and_soon_lets_them_finish(line: Line) -> None:
     script = """case $1 in
         bad) until test -e began; do sleep 0.02; done; exit 3;;
@@ -141,7 +150,8 @@ def test_halt_now_ends_running_jobs_and_soon_lets_them_finish(line: Line) -> Non
         (["--name", "a/b", "--", "echo"], "", USAGE, "is not a name"),
         (["--jobs", "many", "--", "echo"], "", USAGE, "50%"),
         (["-a", "missing", "--", "echo"], "", DATA, "No such file"),
-        (["--resume", "nothing"], "", DATA, "there is no map nothing"),
+        (["--resume", "nothing"], "", DATA, "there is no map nothing to resume"),
+        (["--", "echo"], "a\0b\0", DATA, "with -0 items end with a NUL byte"),
         (["--", "echo"], b"a\n\xff\n", DATA, "item 2 is not UTF-8"),
         (["-C", "missing", "--", "echo", ":::", "a"], "", DATA, "no such folder"),
     ],
@@ -197,6 +207,10 @@ def test_there_is_no_bar_off_a_terminal_or_when_it_is_not_wanted(line: Line) -> 
     assert line("map", *words).err.count("\n") == 1
     assert "━" not in line.on_terminal("map", "--no-bar", *words).out
     assert line.on_terminal("map", "-q", *words).out == "<a>\n"
+
+
+def test_a_bar_is_drawn_off_a_terminal_on_request(line: Line) -> None:
+    assert "╌" in line("map", "--bar", "--", "echo", ":::", "a", "b").err, "it is drawn before the first item has ended"
 
 
 def test_the_jobs_are_cancelled_when_nobody_reads_the_output(line: Line, daemon: Process) -> None:

@@ -95,7 +95,7 @@ def test_resume_adds_the_items_that_were_not_read_and_runs_none_twice(crashing: 
 
 def test_a_daemon_that_is_killed_and_started_again_is_followed_on(crashing: tuple[Process, Line]) -> None:
     daemon, line = crashing
-    begun = line.start("map", "-k", "-j", "1", *SH, ":::", "a", "wait", "b")
+    begun = line.start("--no-autostart", "map", "-k", "-j", "1", *SH, ":::", "a", "wait", "b")
     begun.until("<a>\n")
     until_started(daemon.home, "wait")
     daemon.kill()
@@ -106,9 +106,22 @@ def test_a_daemon_that_is_killed_and_started_again_is_followed_on(crashing: tupl
     assert runs(line) == Counter(["a", "wait", "wait", "b"])
 
 
+def test_a_daemon_that_is_killed_is_started_by_the_map_itself(crashing: tuple[Process, Line]) -> None:
+    daemon, line = crashing
+    begun = line.start("map", "-k", "-j", "1", *SH, ":::", "a", "wait", "b")
+    begun.until("<a>\n")
+    until_started(daemon.home, "wait")
+    daemon.kill()
+    (line.cwd / "go").touch()
+    result = begun.result()
+    assert (result.code, result.out) == (0, "<a>\n<wait>\n<b>\n")
+    assert "started the daemon" in result.err
+    assert runs(line) == Counter(["a", "wait", "wait", "b"])
+
+
 def test_ctrl_c_works_while_there_is_no_daemon_and_resume_starts_another(crashing: tuple[Process, Line]) -> None:
     daemon, line = crashing
-    begun = line.start("map", "--name", "lost", "-j", "1", *SH, ":::", "a", "wait", "b")
+    begun = line.start("--no-autostart", "map", "--name", "lost", "-j", "1", *SH, ":::", "a", "wait", "b")
     begun.until("<a>\n")
     until_started(daemon.home, "wait")
     daemon.kill()
@@ -155,7 +168,7 @@ def test_failed_items_run_again_only_on_request(line: Line) -> None:
     assert line("map", *words).code == 2
     (line.cwd / "good").touch()
     assert line("map", "--resume", *words).code == 2
-    assert line("map", "--resume", "--resume-failed", *words).code == 0
+    assert line("map", "--resume-failed", *words).code == 0, "which implies --resume"
     assert line("map", "--resume", "--resume-failed", *words).code == 0
     assert runs(line) == Counter("aabb")
 

@@ -75,7 +75,7 @@ def list_jobs(process: Process) -> list[Any]:
 
 @pytest.mark.timeout(900 if "SEMANTICA_SOAK" in os.environ else 120)
 def test_three_kills_of_the_daemon_cost_the_running_items_one_run_each(process: Process, line: Line) -> None:
-    begun = line.start("map", "-a", "items", *COMMAND)
+    begun = line.start("--no-autostart", "map", "-a", "items", *COMMAND)
     for number, kill in enumerate(WAYS, 1):
         until_done(process.home, number * ITEMS // 5)
         kill(process)
@@ -96,7 +96,7 @@ def test_a_command_that_is_killed_too_goes_on_with_resume(process: Process, line
     """Killed while it adds the items, and while they run; before, after and together with the daemon."""
     shown = ""
     for number, kill in enumerate(WAYS, 1):
-        begun = line.start("map", "--resume", "--name", "killed", "-a", "items", *COMMAND)
+        begun = line.start("--no-autostart", "map", "--resume", "--name", "killed", "-a", "items", *COMMAND)
         until_done(process.home, (number - 1) * ITEMS // 5 + 1)
         if number % 2:
             begun.process.kill()
@@ -106,7 +106,7 @@ def test_a_command_that_is_killed_too_goes_on_with_resume(process: Process, line
             begun.process.kill()
         shown += begun.result().out
         process.start()
-    result = finished(line.start("map", "--resume", "--name", "killed", "-a", "items", *COMMAND))
+    result = finished(line.start("--no-autostart", "map", "--resume", "--name", "killed", "-a", "items", *COMMAND))
     assert result.code == 0, result.err
     assert f"{ITEMS} done" in result.err
     assert set((shown + result.out).split()) == set(map(str, range(ITEMS)))
