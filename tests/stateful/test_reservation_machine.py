@@ -242,6 +242,18 @@ class ReservationMachine(RuleBasedStateMachine):
             invariants.check_counts(self.store)
 
 
+def test_a_reservation_whose_time_is_over_at_a_stop_is_expired() -> None:
+    """A history that the random ones have found."""
+    machine = ReservationMachine()
+    machine.open()
+    machine.executes({})
+    machine.time_passes(ms=TEN_MINUTES, looks=False)
+    machine.restarts(away=0, clean=True)
+    machine.the_table_and_the_memory_are_the_model_s()
+    assert list(machine.ended.values()) == ["EXPIRED"]
+    machine.teardown()
+
+
 TestReservations = ReservationMachine.TestCase
 TestReservations.settings = settings(
     max_examples=WALKS, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)

@@ -206,6 +206,21 @@ def test_a_crash_releases_it_at_the_next_start(forged: Store, on_interrupt: str)
     opened.close()
 
 
+def test_one_whose_time_is_over_is_expired_whichever_end_notices_it_first(forged: Store) -> None:
+    run_now(forged)
+    forged.now += 600_000
+    forged.run(stopping, "enough")
+    assert statuses(forged) == ["EXPIRED"], "at a shutdown"
+    run_now(forged, on_interrupt="requeue")
+    forged.connection.close()
+    opened = Store(forged.path)
+    opened.now = forged.now + 600_000
+    opened.run(recover, frozenset())
+    opened.run(recover_reservation, None)
+    assert statuses(opened) == ["EXPIRED", "EXPIRED"], "at the start after a crash"
+    opened.close()
+
+
 def test_its_key_holds_it_back_until_the_other_run_is_gone(store: Store) -> None:
     older = begin(store, concurrency_key="repo")
     other = put(store, priority=100).job_id

@@ -110,7 +110,9 @@ def end(tx: Tx, reservation: Reservation, status: str, message: str, level: str 
 
 
 def release_direct(tx: Tx, reason: str) -> None:
-    """Releases the reservation of a job.execute, whose runner is gone: the daemon stops, or has died."""
+    """Releases the reservation of a job.execute, whose runner is gone: the daemon stops, or has died. One whose time is
+    over becomes EXPIRED first, whoever notices it: how it ended does not depend on when the daemon looked."""
+    end_if_over(tx)
     active = tx.reservations.active
     if active is not None and active.job_id is not None:
         end(tx, active, "RELEASED", reason)
@@ -118,7 +120,6 @@ def release_direct(tx: Tx, reason: str) -> None:
 
 def recover_reservation(tx: Tx, request: None) -> None:
     """At start: an expired reservation becomes EXPIRED, that of a job.execute RELEASED; a client's own stays."""
-    end_if_over(tx)
     release_direct(tx, "the daemon was restarted")
     active = tx.reservations.active
     if active is not None:
