@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prose": set(),
     "forks": set(),
     "systemd": {"environment", "errors"},
+    "signing": {"paths"},
     "lock": {"forks", "paths", "errors"},
     "processes": set(),
     "supervisor": {"processes"},
@@ -34,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"wire", "model", "errors", "failpoints"},
     "engine": {
         "supervisor", "processes", "forks", "store", "model", "wire", "prose", "environment", "errors", "clock",
-        "failpoints", "failures",
+        "failpoints", "failures", "signing",
     },
     "rpc": {"engine", "processes", "store", "model", "wire", "errors", "clock", "paths", "forks", "lock", ""},
     "config": {"model", "prose", "errors"},
@@ -53,7 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quick_start": set(),
     "__main__": {"quick_start", "serving", "errors", ""},
 }  # fmt: skip
-MAY_IMPORT_IN_FUNCTIONS = {"client", "cli"}  # a command starts in milliseconds because it imports little
+# A command starts in milliseconds because it imports little; cryptography is imported when the first receipt needs it.
+MAY_IMPORT_IN_FUNCTIONS = {"client", "cli", "signing"}
 IMPURE_MODULES = {
     "aiosqlite", "anyio", "asyncio", "datetime", "io", "logging", "os", "pathlib", "random", "socket", "sqlite3",
     "structlog", "subprocess", "sys", "tempfile", "threading", "time",
