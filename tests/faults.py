@@ -1,7 +1,7 @@
 """Disk faults for a daemon under test: a library, loaded before libc, whose file calls fail while a fault is on.
 
-The faults that are on are the words of a file: `sync-wal`, `write-db`, and `read-after-sync`, which lets reads fail
-once a sync has failed.
+The faults that are on are the words of a file: `sync-wal`, `write-db`, `full` (no room for the WAL), and
+`read-after-sync`, which lets reads fail once a sync has failed.
 """
 
 from pathlib import Path
@@ -61,6 +61,7 @@ ssize_t pread64(int file, void *data, size_t size, off64_t offset) {
 }
 ssize_t pwrite64(int file, const void *data, size_t size, off64_t offset) {
     FAIL(is_file(file, "meta.db") && is_on("write-db"));
+    if (is_file(file, "meta.db-wal") && is_on("full")) { errno = ENOSPC; return -1; }
     return REAL(pwrite64)(file, data, size, offset);
 }
 """

@@ -74,8 +74,12 @@ class Ledger:
 class Caller(threading.Thread):
     """One client. It records replies; when a connection breaks it connects again and repeats calls that have a key."""
 
-    def __init__(self, process: Process, ledger: Ledger, journal: Journal, name: str, seed: int) -> None:
+    def __init__(
+        self, process: Process, ledger: Ledger, journal: Journal, name: str, seed: int, tolerant: bool = False
+    ) -> None:
+        """`tolerant`: a daemon whose disk fails may refuse for now; the call is repeated like one without a reply."""
         super().__init__(name=name, daemon=True)
+        self._tolerant = tolerant
         self._process = process
         self._ledger = ledger
         self._journal = journal
@@ -117,7 +121,7 @@ class Caller(threading.Thread):
         if self._random.random() < 0.05:
             raise EOFError("hangs up without waiting for its answers")
         while asked:
-            number, ack = _receive(stream)
+            number, ack = _receive(stream, self._tolerant)
             spec = asked.pop(number)
             self._ledger.acknowledged(spec, ack)
             self._events.acknowledged(spec, ack["job_id"])
@@ -139,7 +143,7 @@ class Caller(threading.Thread):
 
     def _answer(self, stream: Any, asked: dict[int, PendingEvent]) -> tuple[int, Any]:
         try:
-            return _receive(stream)
+            return _receive(stream, self._tolerant)
         except (OSError, EOFError):
             for event in asked.values():
                 event.tried = True
@@ -158,11 +162,11 @@ class Caller(threading.Thread):
             spec |= {"queue": "stopped", "max_attempts": 3}
             _send(stream, 0, "job.enqueue", spec)
             stream.flush()
-            _, ack = _receive(stream)
+            _, ack = _receive(stream, self._tolerant)
             self._ledger.acknowledged(spec, ack)
             _send(stream, 0, "job.cancel", {"job_id": ack["job_id"]})
             stream.flush()
-            _, answer = _receive(stream)
+            _, answer = _receive(stream, self._tolerant)
             self._ledger.cancel_accepted(answer["cancelled"] + answer["cancelling"])
 
     def _spec(self) -> dict[str, Any]:
@@ -218,11 +222,13 @@ def _send(stream: Any, number: int, method: str, params: dict[str, Any]) -> None
     stream.write(json.dumps(request).encode() + b"\n")
 
 
-def _receive(stream: Any) -> tuple[int, Any]:
+def _receive(stream: Any, tolerant: bool) -> tuple[int, Any]:
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
     reply = json.loads(line)
     if "error" in reply:
+        if tolerant and reply["error"]["code"] >= 5000:
+            raise EOFError("refused for now")
         raise AssertionError(f"refused: {reply['error']}")
     return reply["id"], reply["result"]
