@@ -5,7 +5,6 @@ Each checker of scripts/soak must find the bug that it is there for. The product
 import asyncio
 import os
 import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,26 +13,37 @@ from semantica_daemon.engine.attempt import Attempt
 from semantica_daemon.engine.dispatcher import WORK, Dispatcher
 from semantica_daemon.engine.feed import Feed
 from semantica_daemon.engine.scheduler import Scheduler
+from semantica_daemon.model.event import QUEUED
 from semantica_daemon.store.database import CommitResult, Database
-
-SLOW_DISK_S = 0.5
 
 
 def ack_before_commit() -> None:
-    """A transaction is committed by the next one, after its replies."""
-    begin = Database._begin
+    """The first transaction with a new job stays open, and all later ones join it: replies are sent, and no commit ever
+    follows."""
+    begin, flush, commit = Database._begin, Database._flush, Database._commit
+    held: list[Any] = []
 
-    def commit_and_begin(self: Any, *arguments: Any) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("COMMIT")
-        begin(self, *arguments)
+    def begin_or_join(self: Any, *arguments: Any) -> None:
+        if not held:
+            begin(self, *arguments)
 
-    setattr(Database, "_begin", commit_and_begin)  # noqa: B010
-    setattr(Database, "_commit", lambda self: None)  # noqa: B010
+    def flush_and_hold(self: Any, tx: Any) -> Any:
+        events = flush(self, tx)
+        held.extend(one for one in events if one.event.job_id)
+        return events
+
+    def commit_unless_held(self: Any) -> None:
+        if not held:
+            commit(self)
+
+    setattr(Database, "_begin", begin_or_join)  # noqa: B010
+    setattr(Database, "_flush", flush_and_hold)  # noqa: B010
+    setattr(Database, "_commit", commit_unless_held)  # noqa: B010
 
 
 def event_before_commit() -> None:
-    """Subscribers get the events of a synced commit while the disk is still busy with it."""
+    """Subscribers get the events of a synced commit while the disk is still busy with it; a new job keeps it busy for
+    ever."""
     feeds: list[tuple[Any, asyncio.AbstractEventLoop]] = []
     committed, flush, construct = Feed.committed, Database._flush, Feed.__init__
 
@@ -50,7 +60,8 @@ def event_before_commit() -> None:
         if events and feeds and threading.current_thread() is not threading.main_thread():
             feed, loop = feeds[-1]
             loop.call_soon_threadsafe(feed.committed, SimpleNamespace(events=events, ended_groups=()))
-            time.sleep(SLOW_DISK_S)
+            if any(one.event.event_type == QUEUED for one in events):
+                threading.Event().wait()
         return events
 
     setattr(Feed, "__init__", remember)  # noqa: B010
